@@ -1,0 +1,41 @@
+# make study            the default study, from the lock to the report (STUDY=ci: the small one)
+# make test             the tests, the ci study included
+# make lint             formats and lints
+
+STUDY ?= cpu
+CORES ?= all
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OVERLAY := $(if $(filter cpu,$(STUDY)),,--configfile config/studies/$(STUDY).yaml)
+RESULTS := results/$(STUDY)
+# Rules call `python`: the environment's must come first.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: study test lint environment
+
+study: environment
+	snakemake --cores $(CORES) $(OVERLAY)
+	snakemake --report $(RESULTS)/report.html $(OVERLAY)
+	@echo "Figures:  $(RESULTS)/figures/"
+	@echo "Claims:   $(RESULTS)/claims.html and claims.csv"
+	@echo "Report:   $(RESULTS)/report.html"
+
+test: environment
+	python -m pytest
+
+lint: environment
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile workflow/rules
+	snakemake --lint
+
+environment: $(VENV)/ready
+
+$(VENV)/ready: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than Python 3.11: set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Making the environment in $(VENV) from requirements.lock (a few minutes, once)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	@touch $@

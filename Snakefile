@@ -1,0 +1,32 @@
+# The study as one workflow. The targets: all (default), bandit, runs, evaluations, figures, claims.
+
+import sys
+from pathlib import Path
+
+LIBRARY = Path(workflow.basedir) / "workflow"
+sys.path.insert(0, str(LIBRARY))
+
+from grpo_dynamics import config as study_config
+from snakemake.exceptions import WorkflowError
+
+
+configfile: "config/config.yaml"
+
+
+try:
+    config = study_config.resolve(config, root=workflow.basedir)
+except study_config.ConfigError as error:
+    raise WorkflowError(str(error))
+
+# Makes the library importable in every rule, also inside a conda environment.
+shell.prefix(f"set -euo pipefail; export PYTHONPATH={str(LIBRARY)!r}; ")
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/models.smk"
+include: "workflow/rules/training.smk"
+include: "workflow/rules/evaluation.smk"
+include: "workflow/rules/bandit.smk"
+include: "workflow/rules/analysis.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/claims.smk"

@@ -1,0 +1,93 @@
+"""Every mistake in the config gives one line that names the key, the value and what is allowed."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from conftest import ROOT
+from grpo_dynamics.config import ConfigError, resolve
+
+
+def test_the_default_config_is_valid(config):
+    assert resolve(config, ROOT) is config
+
+
+@pytest.mark.parametrize("overlay", sorted(path.name for path in (ROOT / "config" / "studies").glob("*.yaml")))
+def test_overlays_are_valid(config, overlay):
+    resolve(merge(config, yaml.safe_load((ROOT / "config" / "studies" / overlay).read_text())), ROOT)
+
+
+def merge(config, changes):
+    """Snakemake's rule: mappings merge, everything else is replaced."""
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(config.get(key), dict):
+            merge(config[key], value)
+        else:
+            config[key] = value
+    return config
+
+
+MISTAKES = {
+    "unknown key at the top": ({"sede": 1}, "the top level: unknown key sede; allowed: analysis,"),
+    "unknown key in a section": ({"grpo": {"lr": 1}}, "grpo: unknown key lr; allowed: K_ref,"),
+    "G below 2": ({"group_sizes": [1]}, "group_sizes.0: found 1, allowed: a value >= 2"),
+    "G does not divide": (
+        {"group_sizes": [4, 5]},
+        "group_sizes: found 5, allowed: a divisor of grpo.completions_per_step = 64",
+    ),
+    "mu of one": ({"grpo": {"mu": 1}}, "grpo.mu: found 1, allowed: a value < 1 and a value >= 0"),
+    "mu below zero": ({"grpo": {"mu": -0.1}}, "grpo.mu: found -0.1, allowed: a value >= 0 and a value < 1"),
+    "K_ref below 1": ({"grpo": {"K_ref": 0}}, "grpo.K_ref: found 0, allowed: a value >= 1"),
+    "K_ref does not divide": ({"grpo": {"K_ref": 7}}, "allowed: a multiple of grpo.K_ref = 7"),
+    "no seeds": ({"seeds": []}, "seeds: found [], allowed: at least 1 item(s)"),
+    "a seed twice": ({"seeds": [0, 0]}, "seeds: found [0, 0], allowed: different items"),
+    "a word for a number": ({"grpo": {"steps": "many"}}, 'grpo.steps: found "many", allowed: integer'),
+    "unknown model": ({"models": ["gpt"]}, 'models: found "gpt", allowed: a model of the catalogue: llama-tiny,'),
+    "unknown benchmark": (
+        {"evaluation": {"benchmarks": ["gsm9k"]}},
+        'evaluation.benchmarks: found "gsm9k", allowed: ',
+    ),
+    "unknown architecture": (
+        {"catalogue": {"llama-tiny": {"architecture": "mamba"}}},
+        'catalogue.llama-tiny.architecture: found "mamba", allowed: one of nemotron, llama, qwen2',
+    ),
+    "two sources for a model": (
+        {"catalogue": {"llama-tiny": {"path": "somewhere"}}},
+        "catalogue.llama-tiny: found keys",
+    ),
+    "a checkpoint that is not there": (
+        {"models": ["mine"], "catalogue": {"mine": {"label": "Mine", "path": "no/such/folder"}}},
+        'catalogue.mine.path: found "no/such/folder", allowed: a folder with a checkpoint',
+    ),
+    "a data file that is not there": (
+        {"training_data": {"train": "no/such.jsonl"}},
+        'training_data.train: found "no/such.jsonl", allowed: a file that exists',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_gives_one_clear_line(config, name):
+    changes, expected = MISTAKES[name]
+    with pytest.raises(ConfigError) as caught:
+        resolve(merge(config, changes), ROOT)
+    line = str(caught.value)
+    assert expected in line
+    assert line.startswith("config: ")
+    assert "\n" not in line
+
+
+def test_snakemake_stops_with_that_line_and_runs_nothing(tmp_path):
+    overlay = tmp_path / "wrong.yaml"
+    overlay.write_text("study: wrong\ngrpo: {mu: 1.5}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--cores", "1", "-n", "--configfile", str(overlay)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "config: grpo.mu: found 1.5, allowed: a value < 1 and a value >= 0" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (ROOT / "results" / "wrong").exists()

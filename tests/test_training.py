@@ -1,0 +1,187 @@
+"""The instrumented trainer and the run: TRL's own numbers, resume after SIGKILL."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+from conftest import ROOT
+from datasets import Dataset
+from grpo_dynamics import tables
+from grpo_dynamics.tasks import ladder, problems
+from grpo_dynamics.training import pretraining, run
+from grpo_dynamics.training.tokenizer import ALPHABET, character_tokenizer
+from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+SIZES = {"steps": 20, "batch_size": 8, "learning_rate": 1e-3, "hidden_size": 16, "layers": 1, "heads": 2}
+GRPO = {
+    "steps": 24,
+    "completions_per_step": 16,
+    "micro_batch_size": 16,
+    "learning_rate": 1e-3,
+    "mu": 0.9,
+    "K_ref": 2,
+    "beta": 0.01,
+    "clip_epsilon": 0.2,
+    "max_grad_norm": 1.0,
+    "temperature": 1.0,
+    "max_completion_length": 12,
+    "heldout_every": 6,
+    "heldout_problems": 8,
+    "checkpoint_every": 8,
+    "bf16": False,
+}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "base"
+    pretraining.pretrain("llama", {"right_share": 0.2, "worked_share": 0.0}, SIZES, seed=0, folder=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    rows = ladder.rows(ladder.generate("ladder_in_distribution", 264, seed=0))
+    problems.write(rows[8:], folder / "train.jsonl")
+    problems.write(rows[:8], folder / "heldout.jsonl")
+    return folder
+
+
+def test_tokenizer_is_lossless_on_its_alphabet():
+    tokenizer = character_tokenizer()
+    ids = tokenizer(ALPHABET, add_special_tokens=False)["input_ids"]
+    assert len(ids) == len(ALPHABET)
+    assert tokenizer.decode(ids) == ALPHABET
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "1+1?"}], add_generation_prompt=True, tokenize=False
+    )
+    assert prompt == "<question>1+1?<answer>"
+
+
+@pytest.mark.parametrize("architecture", pretraining.ARCHITECTURES)
+def test_architectures_build_at_their_stated_size(architecture, config):
+    model = pretraining.build(architecture, character_tokenizer(), config["pretraining"])
+    assert model.config.model_type == architecture
+    assert 0.1e6 < model.num_parameters() < 0.3e6
+
+
+def test_base_model_is_an_ordinary_checkpoint(base):
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(base), AutoTokenizer.from_pretrained(base)
+    assert tokenizer.chat_template
+    assert model.config.eos_token_id == tokenizer.eos_token_id
+    assert model.generation_config.max_new_tokens is None, "would silently cap every evaluation"
+
+
+def test_corpus_batch_learns_solutions_only():
+    import random
+
+    tokenizer = character_tokenizer()
+    ids, labels = pretraining.corpus_batch(random.Random(0), tokenizer, 4, {"right_share": 1.0, "worked_share": 0.0})
+    for row, target in zip(ids, labels, strict=True):
+        text = tokenizer.decode(row[row != tokenizer.pad_token_id])
+        learnt = tokenizer.decode(target[target != -100])
+        assert text.startswith("<question>")
+        assert text.split("<answer>")[1] == learnt
+        assert learnt.endswith("<eos>")
+
+
+def parity(prompts, completions, **columns):
+    return [float(len(completion[-1]["content"]) % 2) for completion in completions]
+
+
+@pytest.fixture(scope="module")
+def history(base, data, tmp_path_factory):
+    """Log of a run in four micro-batches per step, with a reward that varies within groups."""
+    settings = {**GRPO, "steps": 6, "micro_batch_size": 4, "clip_epsilon": 0.01}
+    trainer = InstrumentedGRPOTrainer(
+        model=AutoModelForCausalLM.from_pretrained(base),
+        reward_funcs=[parity],
+        args=run.grpo_config(settings, 4, 1, tmp_path_factory.mktemp("run")),
+        train_dataset=run.dataset(data / "train.jsonl"),
+        processing_class=AutoTokenizer.from_pretrained(base, padding_side="left"),
+        heldout=run.dataset(data / "heldout.jsonl"),
+        heldout_every=3,
+    )
+    trainer.train()
+    return [entry for entry in trainer.state.log_history if "grad_norm" in entry]
+
+
+def test_measurements_agree_with_trl_where_trl_measures_the_same(history):
+    for entry in history:
+        if entry[PREFIX + "sample_age"] == 0:
+            for name, theirs in {
+                "reward": "reward",
+                "collapsed_share": "frac_reward_zero_std",
+                "completion_length": "completions/mean_length",
+                "truncated_share": "completions/clipped_ratio",
+            }.items():
+                assert entry[PREFIX + name] == pytest.approx(entry[theirs], rel=1e-6), name
+        # TRL averages over micro-batches, the study over tokens: equal up to their unequal lengths.
+        assert entry[PREFIX + "entropy"] == pytest.approx(entry["entropy"], rel=0.05)
+        assert entry[PREFIX + "kl"] == pytest.approx(entry["kl"], rel=0.5, abs=1e-4)
+        clipped = entry[PREFIX + "clip_low"] + entry[PREFIX + "clip_high"]
+        assert clipped == pytest.approx(entry["clip_ratio/region_mean"], abs=0.05)
+
+
+def test_ratio_is_one_on_a_fresh_batch_and_moves_on_a_reused_one(history):
+    assert [entry[PREFIX + "sample_age"] for entry in history] == [0, 1, 0, 1, 0, 1]
+    for entry in history:
+        low, mean, high = (entry[PREFIX + f"ratio_{name}"] for name in ("min", "mean", "max"))
+        if entry[PREFIX + "sample_age"] == 0:
+            assert (low, mean, high) == pytest.approx((1, 1, 1), abs=1e-4)
+        else:
+            assert low < 1 - 1e-3 < 1 + 1e-3 < high
+            assert low < mean < high
+
+
+def test_heldout_reward_is_measured_when_due(history):
+    due = [entry["step"] for entry in history if PREFIX + "heldout_reward" in entry]
+    assert due == [3, 6]
+
+
+def command(base, data, folder):
+    settings = json.dumps({"seed": 1, "grpo": GRPO})
+    return [
+        *(sys.executable, "-m", "grpo_dynamics.training.run", "--model", "tiny", "--base", str(base)),
+        *("--group-size", "4", "--seed", "0", "--settings", settings),
+        *("--train", str(data / "train.jsonl"), "--heldout", str(data / "heldout.jsonl")),
+        *("--folder", str(folder), "--log", str(folder / "log.csv")),
+    ]
+
+
+def test_a_run_that_is_killed_resumes_without_gap_or_duplicate(base, data, tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    subprocess.run(command(base, data, tmp_path / "whole"), env=environment, check=True, capture_output=True)
+
+    killed = tmp_path / "killed"
+    process = subprocess.Popen(command(base, data, killed), env=environment, stderr=subprocess.DEVNULL)
+    while not (killed / "checkpoints" / "checkpoint-8" / "complete").exists():
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (killed / "log.csv").exists()
+    # A checkpoint that a kill cut off: newer, and without the mark of a complete one.
+    (killed / "checkpoints" / "checkpoint-9999").mkdir()
+
+    done = subprocess.run(command(base, data, killed), env=environment, check=True, capture_output=True, text=True)
+    assert "resuming from" in done.stderr
+    whole = tables.read(tmp_path / "whole" / "log.csv", tables.RUN_LOG)
+    resumed = tables.read(killed / "log.csv", tables.RUN_LOG)
+    assert list(resumed["step"]) == list(range(1, GRPO["steps"] + 1))
+    # The same random numbers, the same steps: an interruption leaves no trace in the results.
+    pd.testing.assert_frame_equal(whole.drop(columns="seconds"), resumed.drop(columns="seconds"), rtol=1e-6)
+
+
+def test_dataset_keeps_answers_as_text(tmp_path):
+    problems.write([{"id": "1", "question": "q", "answer": "007", "kind": "number"}], tmp_path / "p.jsonl")
+    rows = run.dataset(tmp_path / "p.jsonl")
+    assert isinstance(rows, Dataset)
+    assert rows[0] == {"prompt": [{"role": "user", "content": "q"}], "answer": "007", "kind": "number"}

@@ -1,0 +1,138 @@
+"""The study's config: validated before anything runs, every mistake reported in one line.
+
+The line names the key, the value found and what is allowed. The schema with all keys is config/schema.yaml.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+
+class ConfigError(ValueError):
+    """A mistake in the config, as one line."""
+
+
+# What each JSON schema keyword asks for, in words; `{}` is the keyword's value.
+_EXPECTED = {
+    "minimum": "a value >= {}",
+    "maximum": "a value <= {}",
+    "exclusiveMinimum": "a value > {}",
+    "exclusiveMaximum": "a value < {}",
+    "minItems": "at least {} item(s)",
+    "minProperties": "at least {} key(s)",
+    "uniqueItems": "different items",
+    "pattern": "text that matches {}",
+}
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _key(path: Any) -> str:
+    return ".".join(str(part) for part in path) or "the top level"
+
+
+def _line(error: jsonschema.ValidationError) -> str:
+    key = _key(error.absolute_path)
+    schema = error.schema
+    match error.validator:
+        case "additionalProperties":
+            unknown = sorted(set(error.instance) - set(schema.get("properties", {})))
+            allowed = ", ".join(sorted(schema.get("properties", {})))
+            return f"{key}: unknown key {', '.join(unknown)}; allowed: {allowed}"
+        case "required":
+            missing = [name for name in error.validator_value if name not in error.instance]
+            return f"{key}: missing key {', '.join(missing)}"
+        case "oneOf":
+            alternatives = " or ".join("+".join(part["required"]) for part in error.validator_value)
+            return f"{key}: found keys {', '.join(sorted(error.instance))}, allowed: exactly one of {alternatives}"
+        case "type":
+            kinds = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
+            expected = " or ".join(kinds)
+        case "enum":
+            expected = "one of " + ", ".join(map(str, error.validator_value))
+        case keyword:
+            expected = _EXPECTED.get(keyword, f"{keyword} {{}}").format(error.validator_value)
+    limits = [
+        _EXPECTED[name].format(schema[name])
+        for name in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+        if name in schema and name != error.validator
+    ]
+    allowed = " and ".join([expected, *limits])
+    about = f" ({schema['description']})" if "description" in schema else ""
+    return f"{key}: found {_show(error.instance)}, allowed: {allowed}{about}"
+
+
+def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
+    """What a schema cannot say: references between keys, and files that must exist."""
+    catalogue = config["catalogue"]
+    for name in config["models"]:
+        if name not in catalogue:
+            yield f"models: found {_show(name)}, allowed: a model of the catalogue: {', '.join(sorted(catalogue))}"
+        elif "path" in catalogue[name] and not Path(catalogue[name]["path"], "config.json").is_file():
+            path = catalogue[name]["path"]
+            yield f"catalogue.{name}.path: found {_show(path)}, allowed: a folder with a checkpoint (config.json)"
+    grpo = config["grpo"]
+    for G in config["group_sizes"]:
+        if grpo["completions_per_step"] % G:
+            yield (
+                f"group_sizes: found {G}, allowed: a divisor of grpo.completions_per_step "
+                f"= {grpo['completions_per_step']}, so that every group is complete"
+            )
+    if grpo["completions_per_step"] % grpo["micro_batch_size"]:
+        yield (
+            f"grpo.micro_batch_size: found {grpo['micro_batch_size']}, allowed: a divisor of "
+            f"grpo.completions_per_step = {grpo['completions_per_step']}"
+        )
+    for key in ("steps", "checkpoint_every"):
+        if grpo[key] % grpo["K_ref"]:
+            yield f"grpo.{key}: found {grpo[key]}, allowed: a multiple of grpo.K_ref = {grpo['K_ref']}"
+    pretraining = config["pretraining"]
+    if pretraining["hidden_size"] % (2 * pretraining["heads"]):
+        yield (
+            f"pretraining.hidden_size: found {pretraining['hidden_size']}, allowed: a multiple of "
+            f"2 * pretraining.heads = {2 * pretraining['heads']}"
+        )
+    evaluation = config["evaluation"]
+    known = sorted(path.stem for path in (root / "workflow" / "benchmarks").glob("[!_]*.yaml"))
+    for name in evaluation["benchmarks"]:
+        if name not in known:
+            yield f"evaluation.benchmarks: found {_show(name)}, allowed: {', '.join(known)}"
+    files = {f"evaluation.data_files.{name}": path for name, path in evaluation["data_files"].items()}
+    files |= {f"training_data.{name}": path for name, path in config["training_data"].items() if path is not None}
+    for key, path in files.items():
+        if not Path(path).is_file():
+            yield f"{key}: found {_show(path)}, allowed: a file that exists"
+
+
+def resolve(config: dict, root: str | Path) -> dict:
+    """Check a config against the schema and its references; return it unchanged.
+
+    Parameters
+    ----------
+    config : dict
+        The merged config as Snakemake holds it.
+    root : str or Path
+        The project's root, with config/schema.yaml and workflow/benchmarks/.
+
+    Raises
+    ------
+    ConfigError
+        One line with the key, the value found and what is allowed.
+    """
+    root = Path(root)
+    schema = yaml.safe_load((root / "config" / "schema.yaml").read_text())
+    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(config), key=lambda e: list(map(str, e.path)))
+    if errors:
+        raise ConfigError(f"config: {_line(errors[0])}")
+    for line in _semantic_errors(config, root):
+        raise ConfigError(f"config: {line}")
+    return config

@@ -1,0 +1,33 @@
+"""Files of problems: JSON Lines, a problem per line with id, question, answer and kind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def read(path: str | Path) -> list[dict]:
+    """Rows of a JSON Lines file, or of a JSON file that holds a list.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read as either.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines()]
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: found {error}, expected a JSON list or JSON Lines") from error
+
+
+def write(rows: Iterable[dict], path: str | Path) -> None:
+    """Write rows as JSON Lines, in one step."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,1 @@
+"""Base models, the instrumented GRPO trainer and the run log it writes."""

@@ -1,0 +1,136 @@
+# Problems and base models: generated and pretrained by the study, fetched from the hub, or local.
+
+
+rule training_data:
+    input:
+        code=code("tasks", "seeds.py", "scripts/training_data.py"),
+        files=[path for path in (config["training_data"]["train"], config["training_data"]["heldout"]) if path],
+    output:
+        train=f"{RESULTS}/data/train.jsonl",
+        heldout=f"{RESULTS}/data/heldout.jsonl",
+    params:
+        settings=settings(
+            {
+                "seed": config["seed"],
+                "task": config["task"],
+                "training_data": config["training_data"],
+                "heldout_problems": config["grpo"]["heldout_problems"],
+            }
+        ),
+    log:
+        f"{RESULTS}/logs/training_data.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/data/training_data.tsv"
+    conda:
+        f"{ENVS}/training.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=2000, runtime=20),
+    message:
+        "Problems to train on and to hold out ({config[task]})"
+    shell:
+        "python {SCRIPTS}/training_data.py --settings {params.settings:q}"
+        " --train {output.train} --heldout {output.heldout} > {log} 2>&1"
+
+
+rule ladder_data:
+    input:
+        code=code("tasks/ladder.py", "seeds.py", "scripts/ladder_data.py"),
+        train=f"{RESULTS}/data/train.jsonl",
+        heldout=f"{RESULTS}/data/heldout.jsonl",
+    output:
+        f"{RESULTS}/data/ladder/{{benchmark}}.jsonl",
+    wildcard_constraints:
+        benchmark="ladder_[a-z_]+",
+    params:
+        settings=settings({"seed": config["seed"], "items": config["evaluation"]["items"]}),
+    log:
+        f"{RESULTS}/logs/ladder_data/{{benchmark}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/data/{{benchmark}}.tsv"
+    conda:
+        f"{ENVS}/training.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    message:
+        "Problems of the benchmark {wildcards.benchmark}"
+    shell:
+        "python {SCRIPTS}/ladder_data.py --settings {params.settings:q} --benchmark {wildcards.benchmark}"
+        " --exclude {input.train} --exclude {input.heldout} --output {output} > {log} 2>&1"
+
+
+rule pretrain:
+    input:
+        code=code("tasks/ladder.py", "training/pretraining.py", "training/tokenizer.py", "seeds.py"),
+    output:
+        touch(f"{RESULTS}/models/{{model}}/base.done"),
+    wildcard_constraints:
+        model=one_of(PRETRAINED),
+    params:
+        folder=f"{RESULTS}/models/{{model}}/base",
+        settings=lambda wildcards: settings(
+            {
+                "seed": config["seed"],
+                "architecture": config["catalogue"][wildcards.model]["architecture"],
+                "mixture": config["catalogue"][wildcards.model]["pretraining"],
+                "sizes": config["pretraining"],
+            }
+        ),
+    log:
+        f"{RESULTS}/logs/pretrain/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/pretrain/{{model}}.tsv"
+    conda:
+        f"{ENVS}/training.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=3000, runtime=60),
+    message:
+        "Pretraining the base model {wildcards.model}; progress: {log}"
+    shell:
+        "export OMP_NUM_THREADS={threads};"
+        " python -m grpo_dynamics.training.pretraining --name {wildcards.model} --settings {params.settings:q}"
+        " --output {params.folder} > {log} 2>&1"
+
+
+rule download_model:
+    input:
+        code=code("scripts/download_model.py"),
+    output:
+        touch(f"{RESULTS}/models/{{model}}/download.done"),
+    wildcard_constraints:
+        model=one_of(FROM_HUB),
+    params:
+        folder=f"{RESULTS}/models/{{model}}/base",
+        hub=lambda wildcards: config["catalogue"][wildcards.model]["hub"],
+        revision=lambda wildcards: config["catalogue"][wildcards.model]["revision"],
+    log:
+        f"{RESULTS}/logs/download_model/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/download_model/{{model}}.tsv"
+    conda:
+        f"{ENVS}/training.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=4000, runtime=240),
+    message:
+        "Fetching {params.hub} (revision {params.revision}) from the hub"
+    shell:
+        "python {SCRIPTS}/download_model.py --hub {params.hub} --revision {params.revision}"
+        " --folder {params.folder} > {log} 2>&1"
+
+
+def base_model(wildcards):
+    """Folder of the base model's checkpoint."""
+    entry = config["catalogue"][wildcards.model]
+    return entry["path"] if "path" in entry else f"{RESULTS}/models/{wildcards.model}/base"
+
+
+def base_model_ready(wildcards):
+    """What must exist before the base model can be used."""
+    if wildcards.model in PRETRAINED:
+        return [f"{RESULTS}/models/{wildcards.model}/base.done"]
+    if wildcards.model in FROM_HUB:
+        return [f"{RESULTS}/models/{wildcards.model}/download.done"]
+    return [f"{base_model(wildcards)}/config.json"]

@@ -1,0 +1,57 @@
+# GRPO: one run per model, group size G and seed.
+
+GRPO = config["grpo"]
+
+
+rule grpo:
+    input:
+        code=code("training/run.py", "training/trainer.py", "training/measures.py", "tasks/scoring.py",
+                  "tasks/numbers.py", "tasks/latex.py", "seeds.py"),
+        base=base_model_ready,
+        train=f"{RESULTS}/data/train.jsonl",
+        heldout=f"{RESULTS}/data/heldout.jsonl",
+    output:
+        # The folders of the checkpoints are not outputs: Snakemake would delete them before a retry could resume.
+        log=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/log.csv",
+        final=touch(f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/final.done"),
+    params:
+        base=base_model,
+        folder=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}",
+        settings=settings({"seed": config["seed"], "grpo": GRPO}),
+    log:
+        f"{RESULTS}/logs/grpo/{{model}}_G{{G}}_seed{{seed}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/grpo/{{model}}_G{{G}}_seed{{seed}}.tsv"
+    conda:
+        f"{ENVS}/training.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=3000, runtime=60),
+    message:
+        "GRPO: {wildcards.model}, G = {wildcards.G}, seed {wildcards.seed}; progress: {log}"
+    shell:
+        "export OMP_NUM_THREADS={threads};"
+        " python -m grpo_dynamics.training.run --model {wildcards.model} --base {params.base}"
+        " --group-size {wildcards.G} --seed {wildcards.seed} --train {input.train} --heldout {input.heldout}"
+        " --settings {params.settings:q} --folder {params.folder} --log {output.log} >> {log} 2>&1"
+
+
+rule runs:
+    input:
+        code=code("scripts/runs.py"),
+        logs=expand(f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/log.csv", model=MODELS, G=GROUP_SIZES, seed=SEEDS),
+    output:
+        f"{RESULTS}/runs.csv",
+    log:
+        f"{RESULTS}/logs/runs.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/runs.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    message:
+        "The logs of all runs in one table"
+    shell:
+        "python {SCRIPTS}/runs.py {input.logs} --output {output} > {log} 2>&1"
