@@ -10,7 +10,7 @@ from grpo_dynamics import config as study_config
 from snakemake.exceptions import WorkflowError
 
 
-configfile: "config/config.yaml"
+configfile: f"{workflow.basedir}/config/config.yaml"
 
 
 try:

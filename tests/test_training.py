@@ -66,6 +66,20 @@ def test_tokenizer_is_lossless_on_its_alphabet():
 
 
 @pytest.mark.parametrize("architecture", pretraining.ARCHITECTURES)
+def test_tokenizer_survives_a_checkpoint_of_every_architecture(architecture, tmp_path):
+    tokenizer = character_tokenizer()
+    pretraining.build(architecture, tokenizer, SIZES).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    text = f"<question>{ALPHABET} Tom's 12+3?<answer>12 #### 15<eos>"
+    assert loaded(text)["input_ids"] == tokenizer(text)["input_ids"]
+    assert loaded.decode(loaded(ALPHABET)["input_ids"]) == ALPHABET
+    assert loaded.padding_side == "left"
+    messages = [{"role": "user", "content": "1+1?"}]
+    assert loaded.apply_chat_template(messages, add_generation_prompt=True, tokenize=False) == "<question>1+1?<answer>"
+
+
+@pytest.mark.parametrize("architecture", pretraining.ARCHITECTURES)
 def test_architectures_build_at_their_stated_size(architecture, config):
     model = pretraining.build(architecture, character_tokenizer(), config["pretraining"])
     assert model.config.model_type == architecture

@@ -106,6 +106,11 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
     for name in evaluation["benchmarks"]:
         if name not in known:
             yield f"evaluation.benchmarks: found {_show(name)}, allowed: {', '.join(known)}"
+    if evaluation["items"] is None and any(name.startswith("ladder_") for name in evaluation["benchmarks"]):
+        yield "evaluation.items: found null, allowed: a number, since the ladder's problems are generated"
+    sampled = evaluation["samples"] if isinstance(evaluation["samples"], int) else max(evaluation["samples"].values())
+    if sampled > 1 and evaluation["temperature"] == 0:
+        yield f"evaluation.temperature: found 0, allowed: a value > 0, since evaluation.samples asks for {sampled}"
     files = {f"evaluation.data_files.{name}": path for name, path in evaluation["data_files"].items()}
     files |= {f"training_data.{name}": path for name, path in config["training_data"].items() if path is not None}
     for key, path in files.items():

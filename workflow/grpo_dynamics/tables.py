@@ -109,6 +109,18 @@ EVALUATIONS = _schema(
     unique=["model", "G", "seed", "benchmark"],
 )
 
+STAGE_TIMES = _schema(
+    "stage times",
+    {
+        "stage": _column(str, "stage of the study, after the folder of its benchmark files"),
+        "jobs": _column("Int64", "jobs of the stage", _POSITIVE),
+        "seconds": _column(float, "wall time of its jobs, added up, s", _NOT_NEGATIVE),
+        "longest": _column(float, "wall time of its longest job, s", _NOT_NEGATIVE),
+        "memory": _column(float, "largest resident memory of a job, MB; empty if too short to be seen", nullable=True),
+    },
+    unique=["stage"],
+)
+
 
 def check(table: pd.DataFrame, schema: pa.DataFrameSchema, source: object = "table") -> pd.DataFrame:
     """Return `table` coerced to `schema`, its columns in the schema's order.

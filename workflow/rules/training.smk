@@ -45,7 +45,7 @@ rule runs:
     log:
         f"{RESULTS}/logs/runs.log",
     benchmark:
-        f"{RESULTS}/benchmarks/runs.tsv"
+        f"{RESULTS}/benchmarks/grpo/runs.tsv"
     conda:
         f"{ENVS}/theory.yaml"
     threads: 1

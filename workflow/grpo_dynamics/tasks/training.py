@@ -45,4 +45,9 @@ def problems(task: str, source: dict, heldout: int, seed: int) -> tuple[list[dic
     held = random.Random(seed).sample(own, heldout)
     questions = {row["question"] for row in held}
     train = [row for row in train if row["question"] not in questions]
-    return [benchmarks.with_instruction(row) for row in train], [benchmarks.with_instruction(row) for row in held]
+    return _asked(train), _asked(held)
+
+
+def _asked(rows: list[dict]) -> list[dict]:
+    fields = ("id", "answer", "kind")
+    return [{"question": benchmarks.prompt("gsm8k", row)} | {name: row[name] for name in fields} for row in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 ALPHABET = string.ascii_letters + string.digits + " .,?'+-*/=#"
@@ -20,12 +20,17 @@ CHAT_TEMPLATE = (
 
 
 def character_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer with a token per character of `ALPHABET`; any other character becomes ``<unk>``."""
+    """A tokenizer with a token per character of `ALPHABET`; any other character becomes ``<unk>``.
+
+    It is a byte-level BPE without merges, since transformers rebuilds the tokenizer of some architectures (Qwen2) as a
+    byte-level BPE from the vocabulary and the merges alone, whatever else the checkpoint says.
+    """
     special = ["<pad>", "<eos>", "<unk>", "<question>", "<answer>"]
-    vocabulary = {token: index for index, token in enumerate([*special, *ALPHABET])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
-    tokenizer.decoder = decoders.Fuse()
+    characters = ["\u0120" if character == " " else character for character in ALPHABET]  # a space, to byte-level BPE
+    vocabulary = {token: index for index, token in enumerate([*special, *characters])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [], unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",

@@ -1,0 +1,181 @@
+"""Evaluation: the summary of scored completions, the settings, and lm-eval end to end on a tiny random model."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from grpo_dynamics import tables
+from grpo_dynamics.evaluation.settings import Settings
+from grpo_dynamics.evaluation.summary import item_table, summarise
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,?!+-*/=#\n\\{}'"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory) -> Path:
+    """A random two-layer Llama with a character-level tokenizer, as a saved checkpoint."""
+    import torch
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    vocabulary = {token: index for index, token in enumerate(["<pad>", "<eos>", "<unk>", *ALPHABET])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    tokenizer.decoder = decoders.Fuse()
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left"
+    )
+    fast.chat_template = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=len(vocabulary),
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            max_position_embeddings=256,
+            pad_token_id=0,
+            bos_token_id=None,
+            eos_token_id=1,
+        )
+    )
+    model.generation_config.max_new_tokens = 3  # such a cap must not shorten the completions
+    folder = tmp_path_factory.mktemp("checkpoint")
+    model.save_pretrained(folder)
+    fast.save_pretrained(folder)
+    return folder
+
+
+def _sample(item: str, reward: float | None, found_by: str, sample: int = 0) -> dict:
+    answer = None if found_by in ("none", "unscorable") else "7"
+    return {
+        "doc": {"id": item, "sample": sample, "answer": "7"},
+        "score": {"reward": reward, "answer": answer, "found_by": found_by},
+        "resps": [["#### 7"]],
+    }
+
+
+def test_summary_counts_problems_and_not_samples():
+    """Problem means 1, 1/2 and 0: accuracy 1/2, standard error (1/2) / sqrt(3); the rest is left out, and counted."""
+    samples = {
+        "near": [
+            _sample("a", 1.0, "marker", 0),
+            _sample("a", 1.0, "box", 1),
+            _sample("b", 1.0, "last number", 0),
+            _sample("b", 0.0, "none", 1),
+            _sample("c", 0.0, "box", 0),
+            _sample("c", None, "timeout", 1),
+            _sample("d", None, "unscorable", 0),
+            _sample("d", None, "unscorable", 1),
+        ],
+        "far": [_sample("a", 0.0, "none")],
+    }
+    items = tables.check(item_table(samples, "tiny", 4, 0), tables.EVALUATION_ITEMS)
+    assert items["reward"].isna().sum() == 3 and items["answer"].isna().sum() == 4
+    near, far = tables.check(summarise(items, ["near", "far"]), tables.EVALUATIONS).to_dict("records")
+    assert (near["items"], near["samples"], near["unscorable"], near["timeouts"]) == (3, 2, 1, 1)
+    assert near["accuracy"] == pytest.approx(0.5)
+    assert near["standard_error"] == pytest.approx(0.5 / math.sqrt(3))
+    assert near["no_answer_share"] == pytest.approx(1 / 6)
+    assert (near["distance"], far["distance"]) == (0, 1)
+    assert far["accuracy"] == 0 and pd.isna(far["standard_error"]) and far["no_answer_share"] == 1
+
+
+def test_summary_refuses_a_benchmark_without_scores():
+    items = item_table({"near": [_sample("a", None, "unscorable")]}, "tiny", None, None)
+    with pytest.raises(ValueError, match="near: found no completion that can be scored"):
+        summarise(items, ["near"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"benchmarks": []}', "benchmarks: found none"),
+        ('{"benchmarks": ["gsm8k"], "samples": 8}', "samples: found 8 with temperature 0"),
+        ('{"benchmarks": ["gsm8k"], "samples": {"gsm8k": 2}}', "samples: found .* with temperature 0"),
+        ('{"benchmark": ["gsm8k"]}', "found .*benchmark.*, expected a JSON object of Settings"),
+        ("gsm8k", "expected a JSON object of Settings"),
+    ],
+)
+def test_bad_settings_are_named(text, message):
+    with pytest.raises(ValueError, match=message):
+        Settings.from_json(text)
+
+
+def test_every_benchmark_has_a_task_file():
+    from grpo_dynamics.evaluation.run import TASKS
+    from grpo_dynamics.tasks.benchmarks import BENCHMARKS
+
+    assert {path.stem for path in TASKS.glob("[!l]*.yaml")} == set(BENCHMARKS)
+
+
+def test_lm_eval_end_to_end(checkpoint, tmp_path, monkeypatch):
+    """One loaded model: greedy and sampled completions, scored, in the tables; and what must be refused."""
+    import torch
+
+    from grpo_dynamics.evaluation import run
+    from grpo_dynamics.tasks.scoring import score
+
+    rows = [{"id": f"p{i}", "question": f"Tom has {i} pens. How many?", "answer": f"{i}"} for i in range(5)]
+    (tmp_path / "ladder_names.jsonl").write_text("\n".join(json.dumps({**row, "kind": "number"}) for row in rows))
+    gsm8k = [{"question": row["question"], "answer": f"so #### {row['answer']}"} for row in rows]
+    (tmp_path / "gsm8k.jsonl").write_text("\n".join(map(json.dumps, gsm8k)))
+    loaded = []
+    monkeypatch.setattr(run, "load_model", lambda *args, load=run.load_model: loaded.append(load(*args)) or loaded[-1])
+    settings = {
+        "benchmarks": ["ladder_names", "gsm8k"],
+        "max_completion_length": 20,
+        "batch_size": 4,
+        "data_files": {"gsm8k": str(tmp_path / "gsm8k.jsonl")},
+    }
+    run.main(
+        checkpoint=str(checkpoint),
+        model="tiny",
+        settings=json.dumps(settings),
+        items=tmp_path / "items.parquet",
+        summary=tmp_path / "summary.csv",
+        group_size=4,
+        seed=0,
+        data_dir=tmp_path,
+    )
+    items = tables.read(tmp_path / "items.parquet", tables.EVALUATION_ITEMS)
+    summary = tables.read(tmp_path / "summary.csv", tables.EVALUATIONS)
+    assert summary[["benchmark", "distance", "items", "samples"]].values.tolist() == [
+        ["ladder_names", 0, 5, 1],
+        ["gsm8k", 1, 5, 1],
+    ]
+    assert set(items["G"]) == {4} and set(items["model"]) == {"tiny"}
+    for row in items.itertuples():
+        expected = score(row.completion, row.gold)
+        assert (row.reward, row.found_by) == (expected.reward, expected.found_by)
+    means = items.groupby("benchmark")["reward"].mean()
+    assert means[summary["benchmark"]].tolist() == pytest.approx(summary["accuracy"].tolist())
+
+    # The greedy completion is the model's own, and generation_config's cap of 3 tokens did not shorten it.
+    (lm,) = loaded
+    inputs = lm.tokenizer("Tom has 3 pens. How many?\n", return_tensors="pt")
+    with torch.no_grad():
+        tokens = lm.model.generate(
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], max_new_tokens=20, do_sample=False
+        )[0, inputs["input_ids"].shape[1] :]
+    (found,) = items.query("benchmark == 'ladder_names' and item == 'p3'")["completion"]
+    assert found == lm.tokenizer.decode(tokens, skip_special_tokens=True) and len(tokens) > 3
+
+    # Several samples per problem: different from each other, the same for the same seed.
+    sampled = Settings.from_json(json.dumps({**settings, "temperature": 1.0, "samples": {"gsm8k": 3}, "items": 2}))
+    first, again, other = (run.evaluate(lm, sampled, tmp_path, seed)["gsm8k"] for seed in (0, 0, 1))
+    assert [row["doc"]["sample"] for row in first] == [0, 1, 2] * 2
+    texts = [[row["resps"][0][0] for row in rows] for rows in (first, again, other)]
+    assert texts[0] == texts[1] != texts[2] and len(set(texts[0])) > 1
+
+    # A prompt that would be cut, and a benchmark that does not exist, are refused before anything is generated.
+    with pytest.raises(ValueError, match=r"ladder_names: problem p0: found a prompt of 26 tokens .* context of 256"):
+        run.evaluate(lm, Settings(["ladder_names"], max_completion_length=231), tmp_path)
+    with pytest.raises(ValueError, match=r"benchmarks: found \['gsm9k'\]"):
+        run.evaluate(lm, Settings(["gsm9k"]), tmp_path)

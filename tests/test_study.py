@@ -1,0 +1,124 @@
+"""The workflow: its DAG by dry run, and the ci study from nothing to the report."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT
+from grpo_dynamics import tables
+
+
+def snakemake(project, *arguments, directory=None):
+    where = ["--directory", str(directory)] if directory else []
+    return subprocess.run(
+        [sys.executable, "-m", "snakemake", *arguments, *where],
+        cwd=project,
+        capture_output=True,
+        text=True,
+    )
+
+
+def job_counts(output):
+    """Jobs per rule from the table that a dry run prints."""
+    table = output.split("Job stats:")[1].split("total")[0]
+    return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table, re.MULTILINE)}
+
+
+def overlay(study):
+    return [] if study == "cpu" else ["--configfile", f"config/studies/{study}.yaml"]
+
+
+# Models x G x seeds: 3 x 2 x 3 in cpu and paper, 2 x 2 x 2 in ci.
+EXPECTED = {
+    "cpu": {"pretrain": 3, "grpo": 18, "evaluate_base": 3, "evaluate_run": 18, "ladder_data": 9, "runs": 1},
+    "ci": {"pretrain": 2, "grpo": 8, "evaluate_base": 2, "evaluate_run": 8, "ladder_data": 9, "runs": 1},
+    "paper": {"download_model": 3, "grpo": 18, "evaluate_base": 3, "evaluate_run": 18, "runs": 1},
+}
+
+
+@pytest.mark.parametrize("study", EXPECTED)
+@pytest.mark.parametrize("profile", ["default", "slurm"])
+def test_dry_run_plans_the_whole_study(study, profile, tmp_path):
+    done = snakemake(
+        ROOT, "-n", "--workflow-profile", f"profiles/{profile}", "--cores", "2", *overlay(study), directory=tmp_path
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    counts = job_counts(done.stdout + done.stderr)
+    expected = {**EXPECTED[study], "fits": 1, "transfer": 1, "diagnostics": 1, "claims": 1, "stage_times": 1}
+    assert expected.items() <= counts.items()
+    assert "pretrain" in counts or study == "paper"
+    assert "ladder_data" in counts or study == "paper"
+
+
+@pytest.mark.parametrize("target", ["bandit", "runs", "evaluations", "figures", "claims"])
+def test_targets_exist(target, tmp_path):
+    done = snakemake(ROOT, "-n", "--cores", "2", target, directory=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    counts = job_counts(done.stdout + done.stderr)
+    assert ("grpo" in counts) == (target != "bandit")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the project in which the ci study has run from nothing."""
+    copy = tmp_path_factory.mktemp("clone") / "project"
+    ignore = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "*cache*", ".hypothesis")
+    shutil.copytree(ROOT, copy, ignore=ignore)
+    done = snakemake(copy, "--cores", "2", *overlay("ci"))
+    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
+    return copy
+
+
+@pytest.mark.study
+def test_the_ci_study_makes_everything(project):
+    results = project / "results" / "ci"
+    config = yaml.safe_load((ROOT / "config" / "studies" / "ci.yaml").read_text())
+    runs = tables.read(results / "runs.csv", tables.RUN_LOG)
+    assert len(runs) == 2 * 2 * 2 * config["grpo"]["steps"]
+    assert set(runs["sample_age"]) == set(range(config["grpo"]["K_ref"]))
+    evaluations = tables.read(results / "evaluations.csv", tables.EVALUATIONS)
+    assert len(evaluations) == (2 + 8) * 9
+    assert set(evaluations["items"]) == {config["evaluation"]["items"]}
+    claims = pd.read_csv(results / "claims.csv")
+    assert list(claims["id"][:15]) == [f"C{number}" for number in range(1, 16)]
+    assert set(claims["verdict"]) <= {"reproduced", "partly", "not reproduced", "not tested here"}
+    times = tables.read(results / "benchmarks.csv", tables.STAGE_TIMES).set_index("stage")
+    assert times.loc["grpo", "jobs"] == 9
+    for name in (
+        *("reward_curves", "group_size", "transfer", "diagnostics", "damping"),
+        *("bandit_trajectories", "bandit_regime_map"),
+    ):
+        for kind in ("pdf", "png"):
+            assert (results / "figures" / f"{name}.{kind}").stat().st_size > 1000
+
+
+@pytest.mark.study
+def test_a_second_run_does_nothing(project):
+    done = snakemake(project, "--cores", "2", *overlay("ci"))
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+@pytest.mark.study
+def test_report_is_one_self_contained_page(project):
+    report = project / "results" / "ci" / "report.html"
+    done = snakemake(project, "--report", str(report), *overlay("ci"))
+    assert done.returncode == 0, done.stderr[-3000:]
+    text = report.read_text()
+    assert "reward_curves" in text
+    assert "claims" in text
+    assert not re.search(r'<(script|link)[^>]+(src|href)="https?://', text)
+
+
+@pytest.mark.study
+def test_a_figure_s_code_redraws_figures_and_never_retrains(project):
+    module = project / "workflow" / "grpo_dynamics" / "figures" / "reward_curves.py"
+    module.write_text(module.read_text() + "\n# edited\n")
+    done = snakemake(project, "-n", "--cores", "2", *overlay("ci"))
+    counts = job_counts(done.stdout + done.stderr)
+    assert "figure_reward_curves" in counts
+    assert not {"pretrain", "grpo", "evaluate_base", "evaluate_run", "fits", "bandit_sweep"} & set(counts)

@@ -1,0 +1,73 @@
+"""What the task files in this folder call: problems in, scores out."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import datasets
+
+from grpo_dynamics.tasks import benchmarks
+from grpo_dynamics.tasks.scoring import score
+
+
+def load(
+    benchmark: str,
+    data_dir: str | None = None,
+    data_files: dict[str, str] | None = None,
+    revisions: dict[str, str] | None = None,
+    items: int | None = None,
+    samples: int | dict[str, int] = 1,
+    **metadata: object,
+) -> dict[str, datasets.Dataset]:
+    """The documents of one task: a row for each problem and sample.
+
+    lm-eval calls this with the task's `dataset_kwargs` (benchmark) and the TaskManager's metadata (the rest). A problem
+    that is sampled several times stands there several times, with its sample's index, since lm-eval keeps only the
+    first of its own repeats.
+
+    Parameters
+    ----------
+    benchmark : str
+        Name of the benchmark.
+    data_dir : str, optional
+        Folder that holds <benchmark>.jsonl for the generated benchmarks (ladder_...).
+    data_files : dict, optional
+        Benchmark to a local file that is read instead of the hub.
+    revisions : dict, optional
+        Benchmark to the revision of its data set on the hub.
+    items : int, optional
+        At most so many problems, the same random choice for every checkpoint.
+    samples : int or dict
+        Completions per problem, for all benchmarks or by benchmark (1 where it is not named).
+    """
+    path = (data_files or {}).get(benchmark)
+    if path is None and benchmark.startswith("ladder_") and data_dir is not None:
+        path = Path(data_dir) / f"{benchmark}.jsonl"
+    problems = benchmarks.load(benchmark, path, (revisions or {}).get(benchmark))
+    if items is not None and items < len(problems):
+        chosen = sorted(random.Random(benchmark).sample(range(len(problems)), items))
+        problems = [problems[index] for index in chosen]
+    without_score = benchmarks.unscorable(problems)
+    repeats = samples.get(benchmark, 1) if isinstance(samples, dict) else samples
+    rows = [
+        {**problem, "prompt": benchmarks.prompt(benchmark, problem), "sample": sample, "scorable": problem["id"] not in without_score}
+        for problem in problems
+        for sample in range(repeats)
+    ]
+    return {"test": datasets.Dataset.from_list(rows)}
+
+
+def process_results(doc: dict, results: list[str]) -> dict[str, dict]:
+    """Score one completion; the reward is None where the gold answer cannot be scored or the comparison timed out."""
+    if not doc["scorable"]:
+        return {"score": {"reward": None, "answer": None, "found_by": "unscorable"}}
+    result = score(results[0], doc["answer"], doc["kind"])
+    reward = None if result.found_by == "timeout" else result.reward
+    return {"score": {"reward": reward, "answer": result.answer, "found_by": result.found_by}}
+
+
+def accuracy(scores: list[dict]) -> float:
+    """Mean reward of the completions that have one."""
+    rewards = [item["reward"] for item in scores if item["reward"] is not None]
+    return sum(rewards) / len(rewards) if rewards else float("nan")

@@ -1,0 +1,1 @@
+"""lm-eval on a checkpoint, over all benchmarks in one process."""

@@ -1,0 +1,48 @@
+# What the study cost, and what it was made with.
+
+
+rule stage_times:
+    input:
+        code=code("scripts/stage_times.py"),
+        results=STUDY,
+    output:
+        f"{RESULTS}/benchmarks.csv",
+    params:
+        folder=f"{RESULTS}/benchmarks",
+    log:
+        f"{RESULTS}/logs/stage_times.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/summary/stage_times.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    message:
+        "The time and memory that every stage took"
+    shell:
+        "python {SCRIPTS}/stage_times.py --folder {params.folder} --output {output} > {log} 2>&1"
+
+
+rule manifest:
+    input:
+        code=code("scripts/manifest.py"),
+        lock=f"{workflow.basedir}/requirements.lock",
+        results=STUDY,
+    output:
+        f"{RESULTS}/manifest.json",
+    params:
+        settings=settings(config),
+    log:
+        f"{RESULTS}/logs/manifest.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/summary/manifest.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    message:
+        "What the results were made with: config, commit, versions, hardware"
+    shell:
+        "python {SCRIPTS}/manifest.py --settings {params.settings:q} --lock {input.lock} --output {output} > {log} 2>&1"
