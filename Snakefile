@@ -13,6 +13,9 @@ from snakemake.exceptions import WorkflowError
 configfile: f"{workflow.basedir}/config/config.yaml"
 
 
+report: "workflow/report/workflow.rst"
+
+
 try:
     config = study_config.resolve(config, root=workflow.basedir)
 except study_config.ConfigError as error:
@@ -30,3 +33,24 @@ include: "workflow/rules/bandit.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
+
+# What the study as a whole makes.
+STUDY = [
+    *rules.bandit.input,
+    *rules.figures.input,
+    f"{RESULTS}/runs.csv",
+    f"{RESULTS}/evaluations.csv",
+    f"{RESULTS}/claims.csv",
+    *rules.table_pages.input,
+]
+
+
+include: "workflow/rules/summary.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        STUDY,
+        f"{RESULTS}/benchmarks.csv",
+        f"{RESULTS}/manifest.json",

@@ -112,7 +112,8 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
     if sampled > 1 and evaluation["temperature"] == 0:
         yield f"evaluation.temperature: found 0, allowed: a value > 0, since evaluation.samples asks for {sampled}"
     files = {f"evaluation.data_files.{name}": path for name, path in evaluation["data_files"].items()}
-    files |= {f"training_data.{name}": path for name, path in config["training_data"].items() if path is not None}
+    data = config["training_data"]
+    files |= {f"training_data.{name}": data[name] for name in ("train", "heldout") if data[name] is not None}
     for key, path in files.items():
         if not Path(path).is_file():
             yield f"{key}: found {_show(path)}, allowed: a file that exists"

@@ -6,7 +6,7 @@ EVALUATION = {**config["evaluation"], "seed": config["seed"]}
 
 def evaluation_data():
     """Files that hold benchmarks: the generated ladder's, and local files named in the config."""
-    names = config["evaluation"]["benchmarks", "problems"]
+    names = config["evaluation"]["benchmarks"]
     local = config["evaluation"]["data_files"]
     ladder = [
         f"{RESULTS}/data/ladder/{name}.jsonl" for name in names if name.startswith("ladder_") and name not in local

@@ -1,0 +1,172 @@
+"""Simulated runs and evaluations for the tests of the analysis: binomial rewards around a three-phase rise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from grpo_dynamics.tables import EVALUATION_ITEMS, EVALUATIONS, RUN_LOG, check
+from grpo_dynamics.theory.law import phi
+
+OPTIONS = {
+    "alpha": 0.05,
+    "min_points": 20,
+    "early_share": 0.2,
+    "plateau_covered": 0.9,
+    "equivalence_margin": 0.05,
+    "bootstrap_replicates": 400,
+}
+THRESHOLDS = {
+    "rate_ratio": 2.0,
+    "heldout_change": -0.05,
+    "signal_share": 0.2,
+    "within_group_spread": 0.2,
+    "entropy_log_change": -2.3,
+    "grad_norm_log_growth": 1.1,
+    "ratio_log_growth": 1.1,
+}
+CLAIM_OPTIONS = {"r2_floor": 0.91, "majority": 0.5, "threshold_tolerance": 0.1, "prediction_r2": 0.9}
+
+
+def run_log(
+    model="llama", G=4, seed=0, steps=150, K_ref=1, R_0=0.08, R_inf=0.8, w0=0.1, zeta=1.3, completions=64, failure=""
+) -> pd.DataFrame:
+    """A run log of one run; `failure` induces one of decoupling, degeneracy, concentration, instability."""
+    rng = np.random.default_rng([seed, G, sum(map(ord, model))])
+    t = np.arange(steps)
+    p = R_inf + (R_0 - R_inf) * phi(t, w0, zeta) + rng.normal(0, 0.08 / G**0.5) * (1 - phi(t, w0, zeta)) * 0.5
+    groups = completions // G
+    k = rng.binomial(G, np.clip(p, 0, 1)[:, None], size=(steps, groups)).astype(float)
+    if failure == "degeneracy":  # from the middle on nearly every group gives one answer G times
+        same = (rng.random((steps, groups)) < 0.95) & (t[:, None] > steps / 3)
+        k = np.where(same, G * rng.binomial(1, np.clip(p, 0, 1)[:, None], size=k.shape), k)
+    age = t % K_ref
+    k = k[t - age]
+    heldout = np.full(steps, np.nan)
+    at = (t + 1) % 10 == 0
+    q = np.where(t > steps / 3, np.maximum(p - 0.006 * (t - steps / 3), 0.05), p) if failure == "decoupling" else p
+    heldout[at] = rng.binomial(128, np.clip(q, 0, 1)[at]) / 128
+    progress = 1 - phi(t, w0, zeta)
+    loss_of_entropy = 5.0 if failure == "concentration" else 0.8
+    growth = np.exp(6.0 * t / steps) if failure == "instability" else 1.0
+    log = pd.DataFrame(
+        {
+            "model": model,
+            "G": G,
+            "seed": seed,
+            "step": t + 1,
+            "sample_age": age,
+            "reward": k.mean(axis=1) / G,
+            "reward_std": (np.sqrt(k * (G - k)) / G).mean(axis=1),
+            "advantage_variance": (1 - np.isin(k, [0, G])).mean(axis=1),
+            "collapsed_share": np.isin(k, [0, G]).mean(axis=1),
+            "entropy": 0.5 * np.exp(-loss_of_entropy * progress + rng.normal(0, 0.05, steps)),
+            "kl": 0.05 * progress,
+            "grad_norm": (0.3 + 2 * p * (1 - p)) * growth * np.exp(rng.normal(0, 0.2, steps)),
+            "clip_low": 0.0,
+            "clip_high": 0.0,
+            "ratio_min": 1.0,
+            "ratio_mean": 1.0,
+            "ratio_max": 1 + age * 0.2 * growth * np.exp(rng.normal(0, 0.2, steps)),
+            "heldout_reward": heldout,
+            "learning_rate": 3e-4,
+            "loss": 0.0,
+            "completion_length": 20.0,
+            "truncated_share": 0.0,
+            "tokens": 1280,
+            "seconds": 0.8,
+        }
+    )
+    return check(log, RUN_LOG)
+
+
+def study(models=("nemotron", "llama", "qwen2"), sizes=(4, 16), seeds=(0, 1, 2), **options) -> pd.DataFrame:
+    """Run logs of a whole study, concatenated."""
+    return pd.concat(
+        [run_log(model, G, seed, **options) for model in models for G in sizes for seed in seeds], ignore_index=True
+    )
+
+
+BENCHMARKS = ["ladder", "names", "templates", "numbers", "operands", "distractors", "operations", "two-step", "nested"]
+
+
+def evaluations(
+    models=("nemotron", "llama", "qwen2"), sizes=(4, 16), seeds=(0, 1, 2), items=60, gain=0.5, decay=0.05
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(EVALUATIONS, EVALUATION_ITEMS) with gains that fall by `decay` per rank of distance."""
+    rows = []
+    for model in models:
+        for G, seed in [(None, None), *((G, seed) for G in sizes for seed in seeds)]:
+            for distance, benchmark in enumerate(BENCHMARKS):
+                rng = np.random.default_rng([distance, seed or 0, G or 0, sum(map(ord, model))])
+                p = 0.1 + (0 if seed is None else max(gain - decay * distance, 0))
+                rows += [
+                    (model, G, seed, benchmark, str(item), 0, "1", "1", "box", float(reward), "text")
+                    for item, reward in enumerate(rng.binomial(1, p, items))
+                ]
+    table = pd.DataFrame(rows, columns=list(EVALUATION_ITEMS.columns))
+    table = check(table.astype({"G": "Int64", "seed": "Int64"}), EVALUATION_ITEMS)
+    summary = (
+        table.groupby(["model", "G", "seed", "benchmark"], dropna=False, sort=False)
+        .agg(items=("item", "size"), accuracy=("reward", "mean"))
+        .reset_index()
+    )
+    summary["distance"] = summary["benchmark"].map(BENCHMARKS.index)
+    summary["standard_error"] = np.sqrt(summary["accuracy"] * (1 - summary["accuracy"]) / summary["items"])
+    summary = summary.assign(samples=1, no_answer_share=0.0, unscorable=0, timeouts=0)
+    return check(summary[list(EVALUATIONS.columns)], EVALUATIONS), table
+
+
+def bandit_tables() -> dict[str, pd.DataFrame]:
+    """Bandit tables in which every claim about the bandit holds."""
+    thresholds = pd.DataFrame(
+        [("fixed_lag", mu, K_ref, (1 - mu) / K_ref, 0.2 / K_ref) for mu in (0.0, 0.5) for K_ref in (1, 2, 4)],
+        columns=["schedule", "mu", "K_ref", "a_stability_closed", "a_onset_closed"],
+    )
+    for name in ("stability", "onset"):
+        closed = thresholds[f"a_{name}_closed"]
+        for suffix, factor in (("measured", 1.02), ("low", 1.0), ("high", 1.04), ("exact", 1.01)):
+            thresholds[f"a_{name}_{suffix}"] = factor * closed
+    thresholds["K"] = 0.3
+    G = np.array([2, 4, 8, 16, 32])
+    variance = pd.DataFrame({"G": G, "variance": 0.1 / G, "low": 0.095 / G, "high": 0.105 / G})
+    variance = variance.assign(variance_exact=0.101 / G, variance_leading_order=0.1 / G, replicas=500)
+    predictions = pd.DataFrame(
+        [(0.1 * i, 0.5, 1, 0.1, "mean field", 0.99 - 0.01 * i, 20.0, 20.5) for i in range(1, 6)],
+        columns=["eta", "mu", "K_ref", "start", "calibration", "r2", "half_rise_measured", "half_rise_predicted"],
+    )
+    steps = np.arange(400)
+    trajectories = pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "K_ref": K_ref,
+                    "eta": 0.3,
+                    "mu": 0.5,
+                    "schedule": "fixed_lag",
+                    "step": steps,
+                    "p": 0.6 - 0.4 * phi(steps, 0.1, zeta),
+                    "p_predicted": 0.6 - 0.4 * phi(steps, 0.1, zeta),
+                    "regime": regime,
+                }
+            )
+            for K_ref, zeta, regime in [(1, 2.0, "overdamped"), (4, 0.5, "underdamped"), (8, 0.2, "underdamped")]
+        ],
+        ignore_index=True,
+    )
+    zeta = np.array([2.0, 5.0, 20.0, 100.0])
+    limit = pd.DataFrame(
+        {
+            "zeta": zeta,
+            "k": 0.03,
+            "max_abs_difference": 0.25 / zeta**2 * (1 + 0.1 / zeta),
+            "leading_order": 0.25 / zeta**2,
+        }
+    )
+    return {
+        "thresholds": thresholds,
+        "stationary_variance": variance,
+        "predictions": predictions,
+        "trajectories": trajectories,
+        "overdamped_limit": limit,
+    }

@@ -1,0 +1,1 @@
+"""Fits, group-size tests, transfer, diagnostics and the claims ledger."""

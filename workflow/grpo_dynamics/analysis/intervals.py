@@ -1,0 +1,41 @@
+"""Intervals that the claims ledger needs beside those of the tables."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+
+def r2_interval(r2: float, n: float, alpha: float) -> tuple[float, float]:
+    """Interval of R^2 by Fisher's transform of R, with n (effective) points."""
+    if not (0 <= r2 < 1 and n > 3):
+        return float("nan"), float("nan")
+    half = stats.norm.ppf(1 - alpha / 2) / np.sqrt(n - 3)
+    low, high = np.tanh(np.arctanh(np.sqrt(r2)) + np.array([-half, half]))
+    return float(max(low, 0.0) ** 2), float(high**2)
+
+
+def t_interval(values: np.ndarray, alpha: float) -> tuple[float, float, float]:
+    """Mean and its t interval over runs; no interval for fewer than two."""
+    if len(values) == 0:
+        return float("nan"), float("nan"), float("nan")
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, float("nan"), float("nan")
+    half = stats.t.ppf(1 - alpha / 2, len(values) - 1) * stats.sem(values)
+    return mean, float(mean - half), float(mean + half)
+
+
+def weighted_slope(x: np.ndarray, y: np.ndarray, error: np.ndarray, alpha: float) -> tuple[float, float, float]:
+    """Slope of y on x with known standard errors of y, and its interval.
+
+    Where the points scatter about the line by more than their errors (chi-square above its degrees of freedom), the
+    interval is widened in proportion.
+    """
+    design = np.stack([np.ones_like(x), x], axis=1) / error[:, None]
+    covariance = np.linalg.inv(design.T @ design)
+    estimate = covariance @ design.T @ (y / error)
+    dof = len(x) - 2
+    excess = np.sum((y / error - design @ estimate) ** 2) / dof if dof > 0 else 1.0
+    half = stats.norm.ppf(1 - alpha / 2) * np.sqrt(covariance[1, 1] * max(excess, 1.0))
+    return float(estimate[1]), float(estimate[1] - half), float(estimate[1] + half)

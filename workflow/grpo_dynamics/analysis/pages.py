@@ -1,0 +1,72 @@
+"""Readable, self-contained HTML pages of tables and of the claims ledger."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pandera.pandas as pa
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from grpo_dynamics.analysis.tables import VERDICTS
+
+# A symbol and a word carry a verdict; the colour only repeats them.
+SYMBOLS = dict(zip(VERDICTS, ["✓", "◐", "✗", "○"], strict=True))
+
+
+def cell(value: object) -> str:
+    """A table's value as text: four significant digits, nothing for an empty value."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def render(template: str | Path, page: str | Path, **values: object) -> None:
+    """Fill a jinja2 template and write the page in one step; an unset variable is an error."""
+    template, page = Path(template), Path(page)
+    environment = Environment(
+        loader=FileSystemLoader(template.parent), undefined=StrictUndefined, autoescape=select_autoescape(default=True)
+    )
+    environment.filters["cell"] = cell
+    text = environment.get_template(template.name).render(**values)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    temporary = page.with_name(f".{page.name}.part")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, page)
+
+
+def table_page(
+    table: pd.DataFrame, schema: pa.DataFrameSchema, title: str, note: str, template: str | Path, page: str | Path
+) -> None:
+    """A page with a table and the meaning of its columns, as the schema states them."""
+    columns = [(name, schema.columns[name].description or "") for name in table.columns]
+    render(template, page, title=title, note=note, columns=columns, rows=table.itertuples(index=False, name=None))
+
+
+def claims_page(
+    claims: pd.DataFrame,
+    study: str,
+    models: Sequence[str],
+    group_sizes: Sequence[int],
+    seeds: int,
+    template: str | Path,
+    page: str | Path,
+) -> None:
+    """The ledger as a page (CLAIMS table); `seeds` is the number of runs per cell."""
+    counts = [(verdict, SYMBOLS[verdict], int((claims["verdict"] == verdict).sum())) for verdict in VERDICTS]
+    render(
+        template,
+        page,
+        study=study,
+        models=models,
+        group_sizes=group_sizes,
+        seeds=seeds,
+        counts=counts,
+        symbols=SYMBOLS,
+        claims=claims.to_dict("records"),
+    )

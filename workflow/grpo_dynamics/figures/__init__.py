@@ -1,0 +1,1 @@
+"""A function per figure, from tables alone."""

@@ -1,0 +1,83 @@
+"""Reward curves of every cell with the fitted three-phase law (claims C1, C2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from grpo_dynamics.analysis.fit_table import curve
+from grpo_dynamics.analysis.series import cell_mean, each_run, train_reward
+from grpo_dynamics.figures import style
+
+
+def reward_curves(runs: pd.DataFrame, fits: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+    """A panel per model (row) and group size (column): runs, their mean, the law and the exponential.
+
+    Parameters
+    ----------
+    runs, fits : DataFrame
+        RUN_LOG and FITS.
+    labels : mapping
+        Printed name of every model, in the order of the rows.
+    """
+    models = [model for model in labels if (runs["model"] == model).any()]
+    sizes = sorted(int(size) for size in runs["G"].unique())
+    palette = style.model_palette(list(labels))
+    figure, grid = plt.subplots(
+        len(models), len(sizes), figsize=(style.PAGE, 0.7 + 1.75 * len(models)), sharex=True, sharey=True, squeeze=False
+    )
+    for axes_row, model in zip(grid, models, strict=True):
+        for axes, size in zip(axes_row, sizes, strict=True):
+            cell = runs[(runs["model"] == model) & (runs["G"] == size)]
+            rows = fits[(fits["model"] == model) & (fits["G"] == size)]
+            _panel(axes, cell, rows, palette[model].color)
+            axes.set_title(f"{labels[model]}, G = {size}", loc="left")
+    for axes in grid[-1]:
+        axes.set_xlabel("optimiser steps made")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("training reward")
+        axes.set_ylim(-0.02, 1.02)
+    handles, names = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=len(handles))
+    return figure
+
+
+def _panel(axes: Axes, cell: pd.DataFrame, rows: pd.DataFrame, color: str) -> None:
+    several = cell["seed"].nunique() > 1
+    for index, (_, run) in enumerate(each_run(cell)):
+        t, y = train_reward(run)
+        axes.plot(t, y, color=color, linewidth=0.5, alpha=style.RAW_ALPHA, label="runs, raw" if index == 0 else None)
+    if several:
+        t, y = cell_mean(cell)
+        axes.plot(t, y, color=color, linewidth=1.0, label="mean over seeds")
+    # Without a second seed the mean's fit is the run's own.
+    fit = rows[rows["series"] == "mean"].iloc[0]
+    if np.isfinite(fit["r2"]):
+        t = np.linspace(t.min(), t.max(), 400)
+        axes.plot(t, curve(fit, t), color=style.MEASURED, linewidth=1.2, label="three-phase law")
+        axes.plot(
+            t,
+            curve(fit, t, law=False),
+            color=style.MEASURED,
+            linewidth=1.0,
+            linestyle=(0, (2, 1.5)),
+            label="single exponential",
+        )
+    axes.text(0.98, 0.04, _caption(rows, several), transform=axes.transAxes, ha="right", va="bottom", fontsize=6.5)
+
+
+def _caption(rows: pd.DataFrame, several: bool) -> str:
+    mean, own = rows[rows["series"] == "mean"].iloc[0], rows.loc[rows["series"] == "run", "r2"]
+    if not np.isfinite(mean["r2"]):
+        return f"not fitted: {mean['reason']}"
+    lines = [f"$R^2$ (raw) {mean['r2']:.3f}; exponential {mean['r2_exponential']:.3f}"]
+    if several:
+        lines.append(f"single runs {own.min():.3f} to {own.max():.3f}")
+    if isinstance(mean["reason"], str) and mean["reason"]:
+        lines.append(str(mean["reason"]))
+    return "\n".join(lines)

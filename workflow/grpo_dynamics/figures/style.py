@@ -1,0 +1,142 @@
+"""The look that all figures share: print sizes, colours, markers and dashes, and saving.
+
+A model and a group size look the same in every figure. No meaning rests on colour alone: models also differ in
+marker, group sizes in dashes and in whether a marker is filled.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.figure import Figure
+
+COLUMN = 3.5  # inches, one column of a two-column page
+PAGE = 7.2  # inches, the full page width
+DPI = 200
+
+# Okabe and Ito's palette (as seaborn's "colorblind" orders it), without the yellow that vanishes on white.
+_COLORS = sns.color_palette("colorblind").as_hex()
+COLORS = [color for index, color in enumerate(_COLORS) if index != 8]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">"]
+NEUTRAL = "#555555"
+GRID = "#d9d9d9"
+
+# Roles used across figures.
+MEASURED = "#000000"
+PREDICTED = COLORS[3]
+RAW_ALPHA = 0.35
+
+_RC = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.title_fontsize": 7,
+    "legend.frameon": False,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "#333333",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.4,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4,
+    "errorbar.capsize": 2,
+    "pdf.fonttype": 42,  # embeds TrueType outlines, so that text stays text
+    "ps.fonttype": 42,
+    "savefig.dpi": DPI,
+    "figure.dpi": 100,
+    "figure.constrained_layout.use": True,
+    "axes.prop_cycle": matplotlib.cycler(color=COLORS),
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour and marker of a model, or dashes and marker fill of a group size."""
+
+    color: str
+    marker: str
+    linestyle: str | tuple
+
+
+@contextmanager
+def apply() -> Iterator[None]:
+    """Use the study's style inside a `with` block; matplotlib's settings are restored afterwards."""
+    with sns.axes_style("whitegrid"), sns.plotting_context("paper"), plt.rc_context(_RC):
+        yield
+
+
+def model_palette(models: Sequence[str]) -> dict[str, Look]:
+    """One look per model, by the model's place in `models` (pass the config's order in every figure)."""
+    return {
+        model: Look(COLORS[index % len(COLORS)], MARKERS[index % len(MARKERS)], "-")
+        for index, model in enumerate(models)
+    }
+
+
+_DASHES: list[str | tuple] = [(0, (4, 1.5)), "-", (0, (1, 1)), (0, (5, 1, 1, 1))]
+_G_COLORS = ["#cc78bc", "#332288", "#56b4e9", "#949494"]  # none of them a model's
+
+
+def g_palette(group_sizes: Sequence[int]) -> dict[int, Look]:
+    """One look per group size, by rank: the smallest dashed and pink, the next solid and indigo, and so on."""
+    return {
+        int(size): Look(_G_COLORS[index % len(_G_COLORS)], MARKERS[index % len(MARKERS)], _DASHES[index % len(_DASHES)])
+        for index, size in enumerate(sorted(group_sizes))
+    }
+
+
+G_STYLE = g_palette([4, 16])
+
+
+def panel_label(axes, label: str) -> None:
+    """Write a bold panel letter above the upper left corner of `axes`."""
+    axes.annotate(
+        label,
+        xy=(0, 1),
+        xycoords="axes fraction",
+        xytext=(-18, 6),
+        textcoords="offset points",
+        fontweight="bold",
+        fontsize=9,
+        va="bottom",
+    )
+
+
+def save(figure: Figure, pdf: str | Path, png: str | Path) -> None:
+    """Write `figure` as PDF (fonts embedded) and PNG (200 dpi) and close it.
+
+    Each file is written under a temporary name and renamed, so that a half-written figure never exists. The PDF
+    carries no date, so that equal figures are equal files.
+    """
+    for path in (Path(pdf), Path(png)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kind = path.suffix.lstrip(".")
+        temporary = path.with_name(f".{path.name}.part")
+        metadata = {"CreationDate": None} if kind == "pdf" else None
+        figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
+        os.replace(temporary, path)
+    plt.close(figure)
+
+
+def note(figure: Figure, text: str) -> None:
+    """Write a small note below the figure, at the left; nothing for an empty text."""
+    if text:
+        figure.supxlabel(text, fontsize=6, color=NEUTRAL, x=0.01, ha="left")

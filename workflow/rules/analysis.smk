@@ -1,0 +1,104 @@
+# Analysis of the runs and evaluations: fits, group size, transfer, diagnostics. Tables in results/<study>/.
+
+ANALYSIS = config["analysis"]
+FIT_CODE = code("theory", "analysis/fits.py", "analysis/profile.py", "analysis/fit_table.py", "analysis/series.py")
+
+
+rule fits:
+    input:
+        code=FIT_CODE + code("scripts/fits.py"),
+        runs=f"{RESULTS}/runs.csv",
+    output:
+        f"{RESULTS}/fits.csv",
+    log:
+        f"{RESULTS}/logs/analysis/fits.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/analysis/fits.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=15),
+    params:
+        settings=settings(ANALYSIS),
+    message:
+        "Fitting the three-phase law and the single exponential to every run"
+    shell:
+        "python {SCRIPTS}/fits.py --runs {input.runs:q} --settings {params.settings:q} --output {output:q} > {log:q} 2>&1"
+
+
+rule group_size:
+    input:
+        code=code("analysis/group_size.py", "analysis/series.py", "scripts/group_size.py"),
+        runs=f"{RESULTS}/runs.csv",
+        fits=f"{RESULTS}/fits.csv",
+    output:
+        f"{RESULTS}/group_size.csv",
+    log:
+        f"{RESULTS}/logs/analysis/group_size.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/analysis/group_size.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        settings=settings(ANALYSIS),
+    message:
+        "Comparing the smallest and the largest group size"
+    shell:
+        "python {SCRIPTS}/group_size.py --runs {input.runs:q} --fits {input.fits:q} --settings {params.settings:q} "
+        "--output {output:q} > {log:q} 2>&1"
+
+
+rule transfer:
+    input:
+        code=code("analysis/transfer.py", "seeds.py", "scripts/transfer.py"),
+        evaluations=f"{RESULTS}/evaluations.csv",
+        completions=f"{RESULTS}/evaluations/items.parquet",
+    output:
+        gains=f"{RESULTS}/transfer.csv",
+        summary=f"{RESULTS}/transfer_summary.csv",
+    log:
+        f"{RESULTS}/logs/analysis/transfer.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/analysis/transfer.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=2000, runtime=15),
+    params:
+        settings=settings(ANALYSIS),
+        seed=config["seed"],
+    message:
+        "Gains on all benchmarks, with bootstrap intervals"
+    shell:
+        "python {SCRIPTS}/transfer.py --evaluations {input.evaluations:q} --items {input.completions:q} "
+        "--settings {params.settings:q} --seed {params.seed} --output {output.gains:q} --summary {output.summary:q} "
+        "> {log:q} 2>&1"
+
+
+rule diagnostics:
+    input:
+        code=FIT_CODE + code("analysis/diagnostics.py", "scripts/diagnostics.py"),
+        runs=f"{RESULTS}/runs.csv",
+    output:
+        f"{RESULTS}/diagnostics.csv",
+    log:
+        f"{RESULTS}/logs/analysis/diagnostics.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/analysis/diagnostics.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=15),
+    params:
+        settings=settings({"analysis": ANALYSIS, "diagnostics": config["diagnostics"]}),
+    message:
+        "Diagnosing every run"
+    shell:
+        "python {SCRIPTS}/diagnostics.py --runs {input.runs:q} --settings {params.settings:q} --output {output:q} "
+        "> {log:q} 2>&1"

@@ -1,0 +1,106 @@
+# The claims ledger, and the tables as pages to read in the report. Targets: claims, table_pages.
+
+PAGE_TABLES = {
+    **{
+        table: f"{RESULTS}/{table}.csv"
+        for table in ["fits", "group_size", "transfer", "transfer_summary", "diagnostics"]
+    },
+    "evaluations": f"{RESULTS}/evaluations.csv",
+    "thresholds": f"{RESULTS}/bandit/thresholds.csv",
+}
+REPORT_TEMPLATES = f"{workflow.basedir}/workflow/report"
+
+
+rule claims:
+    input:
+        code=code(
+            "analysis/ledger.py",
+            "analysis/evidence.py",
+            "analysis/claims_runs.py",
+            "analysis/claims_bandit.py",
+            "analysis/fits.py",
+            "analysis/intervals.py",
+            "analysis/pages.py",
+            "scripts/claims.py",
+        ),
+        template=f"{REPORT_TEMPLATES}/claims.html.j2",
+        analysis=expand(
+            f"{RESULTS}/{{table}}.csv",
+            table=["fits", "group_size", "transfer", "transfer_summary", "diagnostics"],
+        ),
+        bandit=expand(
+            f"{RESULTS}/bandit/{{table}}.csv",
+            table=["thresholds", "stationary_variance", "predictions", "trajectories", "overdamped_limit"],
+        ),
+    output:
+        table=f"{RESULTS}/claims.csv",
+        page=report(
+            f"{RESULTS}/claims.html",
+            caption="../report/claims.rst",
+            category="Claims",
+            labels={"result": "Claims ledger", "kind": "page"},
+        ),
+    log:
+        f"{RESULTS}/logs/claims/claims.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/claims/claims.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        analysis=f"{RESULTS}/analysis",
+        bandit=f"{RESULTS}/bandit",
+        settings=settings(
+            {
+                "study": config["study"],
+                "models": [config["catalogue"][model].get("label", model) for model in MODELS],
+                "group_sizes": config["group_sizes"],
+                "seeds": len(config["seeds"]),
+                "analysis": config["analysis"],
+                "claims": config["claims"],
+                "distilled": [model for model in MODELS if config["catalogue"][model].get("distilled", False)],
+            }
+        ),
+    message:
+        "Judging the paper's claims: {output.page}"
+    shell:
+        "python {SCRIPTS}/claims.py --analysis {params.analysis:q} --bandit-tables {params.bandit:q} "
+        "--settings {params.settings:q} --template {input.template:q} --output {output.table:q} --page {output.page:q} "
+        "> {log:q} 2>&1"
+
+
+rule table_page:
+    input:
+        code=code("analysis/pages.py", "analysis/tables.py", "scripts/table_page.py"),
+        template=f"{REPORT_TEMPLATES}/table.html.j2",
+        table=lambda wildcards: PAGE_TABLES[wildcards.table],
+    output:
+        report(
+            f"{RESULTS}/pages/{{table}}.html",
+            caption="../report/table.rst",
+            category="Tables",
+            labels={"result": "{table}", "kind": "table"},
+        ),
+    log:
+        f"{RESULTS}/logs/pages/{{table}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/pages/{{table}}.tsv"
+    wildcard_constraints:
+        table="|".join(PAGE_TABLES),
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    message:
+        "The table {wildcards.table} as a page"
+    shell:
+        "python {SCRIPTS}/table_page.py --table {wildcards.table} --source {input.table:q} "
+        "--template {input.template:q} --output {output:q} > {log:q} 2>&1"
+
+
+rule table_pages:
+    input:
+        expand(f"{RESULTS}/pages/{{table}}.html", table=PAGE_TABLES),

@@ -1,0 +1,179 @@
+# Figures of the runs: a rule per figure, each drawn from tables alone. Target: figures (the bandit's included).
+
+FIGURES = f"{RESULTS}/figures"
+FIGURE_NAMES = ["reward_curves", "group_size", "transfer", "diagnostics", "damping"]
+BANDIT_FIGURES = ["bandit_trajectories", "bandit_regime_map"]
+FIGURE_SETTINGS = settings(
+    {
+        # Pairs, since settings() sorts keys and the order of the models is that of the config.
+        "labels": [(model, config["catalogue"][model].get("label", model)) for model in MODELS],
+        "alpha": config["analysis"]["alpha"],
+    }
+)
+
+
+rule figures:
+    input:
+        expand(f"{FIGURES}/{{name}}.{{ext}}", name=FIGURE_NAMES + BANDIT_FIGURES, ext=["pdf", "png"]),
+
+
+rule figure_reward_curves:
+    input:
+        code=code(
+            "theory/law.py",
+            "analysis/fit_table.py",
+            "analysis/series.py",
+            "figures/style.py",
+            "figures/reward_curves.py",
+            "scripts/figure_reward_curves.py",
+        ),
+        runs=f"{RESULTS}/runs.csv",
+        fits=f"{RESULTS}/fits.csv",
+    output:
+        pdf=f"{FIGURES}/reward_curves.pdf",
+        png=report(
+            f"{FIGURES}/reward_curves.png",
+            caption="../report/reward_curves.rst",
+            category="Training",
+            labels={"result": "Reward curves and fits", "kind": "figure"},
+        ),
+    log:
+        f"{RESULTS}/logs/figures/figure_reward_curves.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures/figure_reward_curves.tsv"
+    conda:
+        f"{ENVS}/figures.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        settings=FIGURE_SETTINGS,
+    message:
+        "Drawing the reward curves with the fitted law"
+    shell:
+        "python {SCRIPTS}/figure_reward_curves.py --runs {input.runs:q} --fits {input.fits:q} "
+        "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
+
+
+rule figure_group_size:
+    input:
+        code=code("analysis/series.py", "figures/style.py", "figures/group_size.py", "scripts/figure_group_size.py"),
+        runs=f"{RESULTS}/runs.csv",
+        comparison=f"{RESULTS}/group_size.csv",
+    output:
+        pdf=f"{FIGURES}/group_size.pdf",
+        png=report(
+            f"{FIGURES}/group_size.png",
+            caption="../report/group_size.rst",
+            category="Training",
+            labels={"result": "Group size", "kind": "figure"},
+        ),
+    log:
+        f"{RESULTS}/logs/figures/figure_group_size.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures/figure_group_size.tsv"
+    conda:
+        f"{ENVS}/figures.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        settings=FIGURE_SETTINGS,
+    message:
+        "Drawing the reward at both group sizes"
+    shell:
+        "python {SCRIPTS}/figure_group_size.py --runs {input.runs:q} --comparison {input.comparison:q} "
+        "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
+
+
+rule figure_transfer:
+    input:
+        code=code("figures/style.py", "figures/transfer.py", "scripts/figure_transfer.py"),
+        gains=f"{RESULTS}/transfer.csv",
+        summary=f"{RESULTS}/transfer_summary.csv",
+    output:
+        pdf=f"{FIGURES}/transfer.pdf",
+        png=report(
+            f"{FIGURES}/transfer.png",
+            caption="../report/transfer.rst",
+            category="Transfer",
+            labels={"result": "Transfer", "kind": "figure"},
+        ),
+    log:
+        f"{RESULTS}/logs/figures/figure_transfer.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures/figure_transfer.tsv"
+    conda:
+        f"{ENVS}/figures.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        settings=FIGURE_SETTINGS,
+    message:
+        "Drawing the gains on all benchmarks"
+    shell:
+        "python {SCRIPTS}/figure_transfer.py --gains {input.gains:q} --summary {input.summary:q} "
+        "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
+
+
+rule figure_diagnostics:
+    input:
+        code=code(
+            "analysis/diagnostics.py", "figures/style.py", "figures/diagnostics.py", "scripts/figure_diagnostics.py"
+        ),
+        table=f"{RESULTS}/diagnostics.csv",
+    output:
+        pdf=f"{FIGURES}/diagnostics.pdf",
+        png=report(
+            f"{FIGURES}/diagnostics.png",
+            caption="../report/diagnostics.rst",
+            category="Training",
+            labels={"result": "Diagnostics", "kind": "figure"},
+        ),
+    log:
+        f"{RESULTS}/logs/figures/figure_diagnostics.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures/figure_diagnostics.tsv"
+    conda:
+        f"{ENVS}/figures.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        settings=FIGURE_SETTINGS,
+    message:
+        "Drawing the diagnostics of every run"
+    shell:
+        "python {SCRIPTS}/figure_diagnostics.py --table {input.table:q} "
+        "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
+
+
+rule figure_damping:
+    input:
+        code=code("analysis/fits.py", "figures/style.py", "figures/damping.py", "scripts/figure_damping.py"),
+        fits=f"{RESULTS}/fits.csv",
+    output:
+        pdf=f"{FIGURES}/damping.pdf",
+        png=report(
+            f"{FIGURES}/damping.png",
+            caption="../report/damping.rst",
+            category="Training",
+            labels={"result": "Damping ratios", "kind": "figure"},
+        ),
+    log:
+        f"{RESULTS}/logs/figures/figure_damping.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures/figure_damping.tsv"
+    conda:
+        f"{ENVS}/figures.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        settings=FIGURE_SETTINGS,
+    message:
+        "Drawing the damping ratios"
+    shell:
+        "python {SCRIPTS}/figure_damping.py --fits {input.fits:q} "
+        "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"

@@ -1,0 +1,42 @@
+"""Makes results/<study>/pages/<table>.html: a table to read in the browser, with the meaning of its columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from grpo_dynamics import tables
+from grpo_dynamics.analysis import pages
+from grpo_dynamics.analysis import tables as schemas
+from grpo_dynamics.bandit import tables as bandit
+
+# Table: (schema, title, what it shows)
+TABLES = {
+    "fits": (
+        schemas.FITS,
+        "Fits",
+        "The three-phase law and the single exponential, fitted to every run and cell mean.",
+    ),
+    "group_size": (schemas.GROUP_SIZE, "Group size", "What the group size changes, per model."),
+    "transfer": (schemas.TRANSFER, "Transfer", "Gains in accuracy on every benchmark."),
+    "transfer_summary": (schemas.TRANSFER_SUMMARY, "Transfer by model", "How gains fall with distance, per model."),
+    "diagnostics": (schemas.DIAGNOSTICS, "Diagnostics", "The diagnostics of every run and their verdicts."),
+    "evaluations": (tables.EVALUATIONS, "Evaluations", "Accuracies of every checkpoint on every benchmark."),
+    "thresholds": (bandit.THRESHOLDS, "Thresholds", "The bandit's measured thresholds beside closed form and exact."),
+}
+
+
+def main(
+    table: Annotated[str, typer.Option(help="name of the table")],
+    source: Annotated[Path, typer.Option(help="the table (.csv)")],
+    template: Annotated[Path, typer.Option(help="template of the page (jinja2)")],
+    output: Annotated[Path, typer.Option(help="page to write (.html)")],
+) -> None:
+    schema, title, about = TABLES[table]
+    pages.table_page(tables.read(source, schema), schema, title, about, template, output)
+
+
+if __name__ == "__main__":
+    typer.run(main)
