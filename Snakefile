@@ -34,6 +34,7 @@ include: "workflow/rules/analysis.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
 
+
 # What the study as a whole makes.
 STUDY = [
     *rules.bandit.input,

@@ -4,10 +4,11 @@ import random
 import re
 
 import pytest
-from grpo_dynamics.tasks import ladder
-from grpo_dynamics.tasks.scoring import score
 from hypothesis import given
 from hypothesis import strategies as st
+
+from grpo_dynamics.tasks import ladder
+from grpo_dynamics.tasks.scoring import score
 
 
 @pytest.mark.parametrize("benchmark", ladder.LADDER)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+
 from grpo_dynamics.training.measures import TokenStatistics, group_statistics
 
 

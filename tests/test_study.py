@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
+
 from grpo_dynamics import tables
 
 

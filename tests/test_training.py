@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -9,14 +10,16 @@ import time
 
 import pandas as pd
 import pytest
+import torch
 from conftest import ROOT
 from datasets import Dataset
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
 from grpo_dynamics import tables
 from grpo_dynamics.tasks import ladder, problems
 from grpo_dynamics.training import pretraining, run
 from grpo_dynamics.training.tokenizer import ALPHABET, character_tokenizer
 from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SIZES = {"steps": 20, "batch_size": 8, "learning_rate": 1e-3, "hidden_size": 16, "layers": 1, "heads": 2}
 GRPO = {
@@ -94,8 +97,6 @@ def test_base_model_is_an_ordinary_checkpoint(base):
 
 
 def test_corpus_batch_learns_solutions_only():
-    import random
-
     tokenizer = character_tokenizer()
     ids, labels = pretraining.corpus_batch(random.Random(0), tokenizer, 4, {"right_share": 1.0, "worked_share": 0.0})
     for row, target in zip(ids, labels, strict=True):
@@ -104,6 +105,20 @@ def test_corpus_batch_learns_solutions_only():
         assert text.startswith("<question>")
         assert text.split("<answer>")[1] == learnt
         assert learnt.endswith("<eos>")
+
+
+def test_parts_of_a_batch_add_up_to_its_mean_loss():
+    tokenizer = character_tokenizer()
+    model = pretraining.build("llama", tokenizer, SIZES)
+    ids, labels = pretraining.corpus_batch(random.Random(0), tokenizer, 10, {"right_share": 0.5, "worked_share": 0.5})
+    mask = (ids != tokenizer.pad_token_id).long()
+    whole = model(input_ids=ids, attention_mask=mask, labels=labels).loss
+    whole.backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    assert pretraining._backward(model, ids, labels, tokenizer.pad_token_id) == pytest.approx(whole.item(), rel=1e-5)
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad, gradient, atol=1e-6)
 
 
 def parity(prompts, completions, **columns):

@@ -51,7 +51,12 @@ def load(
     without_score = benchmarks.unscorable(problems)
     repeats = samples.get(benchmark, 1) if isinstance(samples, dict) else samples
     rows = [
-        {**problem, "prompt": benchmarks.prompt(benchmark, problem), "sample": sample, "scorable": problem["id"] not in without_score}
+        {
+            **problem,
+            "prompt": benchmarks.prompt(benchmark, problem),
+            "sample": sample,
+            "scorable": problem["id"] not in without_score,
+        }
         for problem in problems
         for sample in range(repeats)
     ]

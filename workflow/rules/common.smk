@@ -23,9 +23,10 @@ def code(*names):
     return [str(path) for path in files]
 
 
-def grow(mem_mb, runtime):
-    """Memory in MB and minutes of run time that double with each attempt of a job."""
+def grow(mem_mb, runtime, gpu=0):
+    """Memory in MB and minutes of run time that double with each attempt of a job, and GPUs, which do not."""
     return {
+        "gpu": gpu,
         "mem_mb": lambda wildcards, attempt: mem_mb * 2 ** (attempt - 1),
         "runtime": lambda wildcards, attempt: runtime * 2 ** (attempt - 1),
     }

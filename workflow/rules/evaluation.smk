@@ -46,18 +46,18 @@ rule evaluate_base:
         f"{ENVS}/evaluation.yaml"
     threads: 1
     resources:
-        **grow(mem_mb=3000, runtime=60),
+        **grow(**config["resources"]["evaluation"]),
     params:
         checkpoint=base_model,
         data_dir=f"{RESULTS}/data/ladder",
         settings=settings(EVALUATION),
     message:
-        "Evaluating the base model of {wildcards.model} on all benchmarks"
+        "Evaluating the base model of {wildcards.model} on all benchmarks; progress: {log}"
     shell:
         "export OMP_NUM_THREADS={threads}; "
         "python -m grpo_dynamics.evaluation.run --checkpoint {params.checkpoint:q} --model {wildcards.model:q} "
         "--settings {params.settings:q} --data-dir {params.data_dir:q} --items {output.completions:q} "
-        "--summary {output.summary:q} > {log:q} 2>&1"
+        "--summary {output.summary:q} 2> {log:q} | tee -a {log:q}"
 
 
 rule evaluate_run:
@@ -77,18 +77,18 @@ rule evaluate_run:
         f"{ENVS}/evaluation.yaml"
     threads: 1
     resources:
-        **grow(mem_mb=3000, runtime=60),
+        **grow(**config["resources"]["evaluation"]),
     params:
         checkpoint=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/final",
         data_dir=f"{RESULTS}/data/ladder",
         settings=settings(EVALUATION),
     message:
-        "Evaluating {wildcards.model}, trained with G = {wildcards.G} and seed {wildcards.seed}, on all benchmarks"
+        "Evaluating {wildcards.model}, trained with G = {wildcards.G} and seed {wildcards.seed}, on all benchmarks; progress: {log}"
     shell:
         "export OMP_NUM_THREADS={threads}; "
         "python -m grpo_dynamics.evaluation.run --checkpoint {params.checkpoint:q} --model {wildcards.model:q} "
         "--group-size {wildcards.G} --seed {wildcards.seed} --settings {params.settings:q} "
-        "--data-dir {params.data_dir:q} --items {output.completions:q} --summary {output.summary:q} > {log:q} 2>&1"
+        "--data-dir {params.data_dir:q} --items {output.completions:q} --summary {output.summary:q} 2> {log:q} | tee -a {log:q}"
 
 
 rule evaluations:

@@ -8,15 +8,6 @@ rule training_data:
     output:
         train=f"{RESULTS}/data/train.jsonl",
         heldout=f"{RESULTS}/data/heldout.jsonl",
-    params:
-        settings=settings(
-            {
-                "seed": config["seed"],
-                "task": config["task"],
-                "training_data": config["training_data"],
-                "heldout_problems": config["grpo"]["heldout_problems"],
-            }
-        ),
     log:
         f"{RESULTS}/logs/training_data.log",
     benchmark:
@@ -26,6 +17,15 @@ rule training_data:
     threads: 1
     resources:
         **grow(mem_mb=2000, runtime=20),
+    params:
+        settings=settings(
+            {
+                "seed": config["seed"],
+                "task": config["task"],
+                "training_data": config["training_data"],
+                "heldout_problems": config["grpo"]["heldout_problems"],
+            }
+        ),
     message:
         "Problems to train on and to hold out ({config[task]})"
     shell:
@@ -40,19 +40,19 @@ rule ladder_data:
         heldout=f"{RESULTS}/data/heldout.jsonl",
     output:
         f"{RESULTS}/data/ladder/{{benchmark}}.jsonl",
-    wildcard_constraints:
-        benchmark="ladder_[a-z_]+",
-    params:
-        settings=settings({"seed": config["seed"], "items": config["evaluation"]["items"]}),
     log:
         f"{RESULTS}/logs/ladder_data/{{benchmark}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/data/{{benchmark}}.tsv"
+    wildcard_constraints:
+        benchmark="ladder_[a-z_]+",
     conda:
         f"{ENVS}/training.yaml"
     threads: 1
     resources:
         **grow(mem_mb=1000, runtime=10),
+    params:
+        settings=settings({"seed": config["seed"], "items": config["evaluation"]["items"]}),
     message:
         "Problems of the benchmark {wildcards.benchmark}"
     shell:
@@ -65,8 +65,17 @@ rule pretrain:
         code=code("tasks/ladder.py", "training/pretraining.py", "training/tokenizer.py", "seeds.py"),
     output:
         touch(f"{RESULTS}/models/{{model}}/base.done"),
+    log:
+        f"{RESULTS}/logs/pretrain/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/pretrain/{{model}}.tsv"
     wildcard_constraints:
         model=one_of(PRETRAINED),
+    conda:
+        f"{ENVS}/training.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=3000, runtime=60),
     params:
         folder=f"{RESULTS}/models/{{model}}/base",
         settings=lambda wildcards: settings(
@@ -77,21 +86,12 @@ rule pretrain:
                 "sizes": config["pretraining"],
             }
         ),
-    log:
-        f"{RESULTS}/logs/pretrain/{{model}}.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/pretrain/{{model}}.tsv"
-    conda:
-        f"{ENVS}/training.yaml"
-    threads: 1
-    resources:
-        **grow(mem_mb=3000, runtime=60),
     message:
-        "Pretraining the base model {wildcards.model}; progress: {log}"
+        "Pretraining the base model {wildcards.model}"
     shell:
         "export OMP_NUM_THREADS={threads};"
         " python -m grpo_dynamics.training.pretraining --name {wildcards.model} --settings {params.settings:q}"
-        " --output {params.folder} > {log} 2>&1"
+        " --output {params.folder} 2> {log} | tee -a {log}"
 
 
 rule download_model:
@@ -99,21 +99,21 @@ rule download_model:
         code=code("scripts/download_model.py"),
     output:
         touch(f"{RESULTS}/models/{{model}}/download.done"),
-    wildcard_constraints:
-        model=one_of(FROM_HUB),
-    params:
-        folder=f"{RESULTS}/models/{{model}}/base",
-        hub=lambda wildcards: config["catalogue"][wildcards.model]["hub"],
-        revision=lambda wildcards: config["catalogue"][wildcards.model]["revision"],
     log:
         f"{RESULTS}/logs/download_model/{{model}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/download_model/{{model}}.tsv"
+    wildcard_constraints:
+        model=one_of(FROM_HUB),
     conda:
         f"{ENVS}/training.yaml"
     threads: 1
     resources:
         **grow(mem_mb=4000, runtime=240),
+    params:
+        folder=f"{RESULTS}/models/{{model}}/base",
+        hub=lambda wildcards: config["catalogue"][wildcards.model]["hub"],
+        revision=lambda wildcards: config["catalogue"][wildcards.model]["revision"],
     message:
         "Fetching {params.hub} (revision {params.revision}) from the hub"
     shell:

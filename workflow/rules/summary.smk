@@ -7,8 +7,6 @@ rule stage_times:
         results=STUDY,
     output:
         f"{RESULTS}/benchmarks.csv",
-    params:
-        folder=f"{RESULTS}/benchmarks",
     log:
         f"{RESULTS}/logs/stage_times.log",
     benchmark:
@@ -18,6 +16,8 @@ rule stage_times:
     threads: 1
     resources:
         **grow(mem_mb=1000, runtime=10),
+    params:
+        folder=f"{RESULTS}/benchmarks",
     message:
         "The time and memory that every stage took"
     shell:
@@ -31,8 +31,6 @@ rule manifest:
         results=STUDY,
     output:
         f"{RESULTS}/manifest.json",
-    params:
-        settings=settings(config),
     log:
         f"{RESULTS}/logs/manifest.log",
     benchmark:
@@ -42,6 +40,8 @@ rule manifest:
     threads: 1
     resources:
         **grow(mem_mb=1000, runtime=10),
+    params:
+        settings=settings(config),
     message:
         "What the results were made with: config, commit, versions, hardware"
     shell:

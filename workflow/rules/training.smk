@@ -5,8 +5,15 @@ GRPO = config["grpo"]
 
 rule grpo:
     input:
-        code=code("training/run.py", "training/trainer.py", "training/measures.py", "tasks/scoring.py",
-                  "tasks/numbers.py", "tasks/latex.py", "seeds.py"),
+        code=code(
+            "training/run.py",
+            "training/trainer.py",
+            "training/measures.py",
+            "tasks/scoring.py",
+            "tasks/numbers.py",
+            "tasks/latex.py",
+            "seeds.py",
+        ),
         base=base_model_ready,
         train=f"{RESULTS}/data/train.jsonl",
         heldout=f"{RESULTS}/data/heldout.jsonl",
@@ -14,10 +21,6 @@ rule grpo:
         # The folders of the checkpoints are not outputs: Snakemake would delete them before a retry could resume.
         log=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/log.csv",
         final=touch(f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/final.done"),
-    params:
-        base=base_model,
-        folder=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}",
-        settings=settings({"seed": config["seed"], "grpo": GRPO}),
     log:
         f"{RESULTS}/logs/grpo/{{model}}_G{{G}}_seed{{seed}}.log",
     benchmark:
@@ -26,14 +29,18 @@ rule grpo:
         f"{ENVS}/training.yaml"
     threads: 1
     resources:
-        **grow(mem_mb=3000, runtime=60),
+        **grow(**config["resources"]["training"]),
+    params:
+        base=base_model,
+        folder=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}",
+        settings=settings({"seed": config["seed"], "grpo": GRPO}),
     message:
-        "GRPO: {wildcards.model}, G = {wildcards.G}, seed {wildcards.seed}; progress: {log}"
+        "GRPO: {wildcards.model}, G = {wildcards.G}, seed {wildcards.seed}"
     shell:
         "export OMP_NUM_THREADS={threads};"
         " python -m grpo_dynamics.training.run --model {wildcards.model} --base {params.base}"
         " --group-size {wildcards.G} --seed {wildcards.seed} --train {input.train} --heldout {input.heldout}"
-        " --settings {params.settings:q} --folder {params.folder} --log {output.log} >> {log} 2>&1"
+        " --settings {params.settings:q} --folder {params.folder} --log {output.log} 2>> {log} | tee -a {log}"
 
 
 rule runs:

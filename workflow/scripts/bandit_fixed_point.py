@@ -1,4 +1,4 @@
-"""Makes results/<study>/bandit/fixed_point.csv: the bandit's fixed point and stiffness, mean field and finite groups."""
+"""Makes results/<study>/bandit/fixed_point.csv: the bandit's fixed points and their stiffness K."""
 
 from __future__ import annotations
 

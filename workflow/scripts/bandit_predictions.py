@@ -1,4 +1,4 @@
-"""Makes results/<study>/bandit/predictions.csv: how well the law predicts the bandit's mean trajectories with no fit."""
+"""Makes results/<study>/bandit/predictions.csv: the law's predictions of the bandit with no fit."""
 
 from __future__ import annotations
 

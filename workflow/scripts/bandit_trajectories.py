@@ -1,4 +1,4 @@
-"""Makes results/<study>/bandit/trajectories.csv: bandit trajectories and the law's predictions across a sweep of K_ref."""
+"""Makes results/<study>/bandit/trajectories.csv: the bandit and the law across a sweep of K_ref."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from grpo_dynamics import seeds
 from grpo_dynamics.tasks import ladder, problems
 

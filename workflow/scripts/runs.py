@@ -5,6 +5,7 @@ from typing import Annotated
 
 import pandas as pd
 import typer
+
 from grpo_dynamics import tables
 
 

@@ -40,7 +40,9 @@ def main(
     accuracies = summarise(completions, chosen.benchmarks)
     tables.write(completions, items, tables.EVALUATION_ITEMS)
     tables.write(accuracies, summary, tables.EVALUATIONS)
-    print(accuracies.drop(columns=["model", "G", "seed"]).to_string(index=False), flush=True)
+    label = f"{model}, base" if group_size is None else f"{model} G={group_size} seed={seed}"
+    found = ", ".join(f"{row.benchmark} {row.accuracy:.3f}" for row in accuracies.itertuples())
+    print(f"{label}: {found}", flush=True)
 
 
 def load_model(checkpoint: str, batch_size: int) -> HFLM:

@@ -49,7 +49,9 @@ def _solution(expression: str, value: int) -> str:
     return f"{expression}={value}{MARKER}{value}"
 
 
-def _problem(question: str, expression: str, value: int, steps: list[tuple[str, int]], wrong: dict[str, int]) -> Problem:
+def _problem(
+    question: str, expression: str, value: int, steps: list[tuple[str, int]], wrong: dict[str, int]
+) -> Problem:
     """Assemble a problem; a wrong strategy that happens to give the right answer is left out."""
     worked = ", ".join(f"{left}={result}" for left, result in steps) + f"{MARKER}{value}"
     return Problem(

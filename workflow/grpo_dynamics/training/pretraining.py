@@ -13,7 +13,6 @@ from typing import Annotated
 
 import torch
 import typer
-from tqdm import tqdm
 from transformers import (
     AutoModelForCausalLM,
     LlamaConfig,
@@ -25,10 +24,14 @@ from transformers import (
 )
 
 from grpo_dynamics import seeds
+from grpo_dynamics.progress import Progress
 from grpo_dynamics.tasks import ladder
 from grpo_dynamics.training.tokenizer import character_tokenizer
 
 ARCHITECTURES = {"nemotron": NemotronConfig, "llama": LlamaConfig, "qwen2": Qwen2Config}
+
+# Width of the MLP in hidden sizes; Nemotron's has no gate, so that equal numbers of parameters need a wider one.
+_MLP_WIDTH = {"nemotron": 4.5, "llama": 3, "qwen2": 3}
 
 # Half of the corpus is the in-distribution task, the rest is spread evenly over the eight OOD tasks.
 _IN_DISTRIBUTION_SHARE = 0.5
@@ -49,7 +52,7 @@ def build(architecture: str, tokenizer: PreTrainedTokenizerFast, sizes: dict) ->
     config = ARCHITECTURES[architecture](
         vocab_size=len(tokenizer),
         hidden_size=hidden,
-        intermediate_size=3 * hidden,
+        intermediate_size=int(_MLP_WIDTH[architecture] * hidden),
         num_hidden_layers=sizes["layers"],
         num_attention_heads=sizes["heads"],
         num_key_value_heads=sizes["heads"],
@@ -110,18 +113,15 @@ def pretrain(architecture: str, mixture: dict, sizes: dict, seed: int, folder: P
     model = build(architecture, tokenizer, sizes)
     optimizer = torch.optim.AdamW(model.parameters(), lr=sizes["learning_rate"], weight_decay=0.01)
     schedule = get_cosine_schedule_with_warmup(optimizer, sizes["steps"] // 20, sizes["steps"])
-    progress = tqdm(range(sizes["steps"]), desc=f"pretraining {architecture}", mininterval=5)
-    for step in progress:
+    progress = Progress(f"pretraining {architecture}", sizes["steps"], every=250)
+    for step in range(1, sizes["steps"] + 1):
         ids, labels = corpus_batch(rng, tokenizer, sizes["batch_size"], mixture)
-        # Padding stands on the right and has no labels: under causal attention it needs no mask, and none is faster.
-        loss = model(input_ids=ids, labels=labels).loss
-        loss.backward()
+        loss = _backward(model, ids, labels, tokenizer.pad_token_id)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
-        if step % 50 == 0:
-            progress.set_postfix(loss=f"{loss.item():.3f}")
+        progress.report(step, loss=loss)
 
     temporary = folder.with_name(f".{folder.name}.part")
     shutil.rmtree(temporary, ignore_errors=True)
@@ -129,6 +129,24 @@ def pretrain(architecture: str, mixture: dict, sizes: dict, seed: int, folder: P
     tokenizer.save_pretrained(temporary)
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
+
+
+def _backward(model: PreTrainedModel, ids: torch.Tensor, labels: torch.Tensor, padding: int) -> float:
+    """Add the gradient of the batch's mean loss per learnt token; return that loss.
+
+    The batch goes through the model in parts of like length, which spares most of the padding. What padding is left
+    stands on the right and has no labels, so that under causal attention no mask is needed.
+    """
+    lengths = (ids != padding).sum(dim=1)
+    learnt = (labels != -100).sum()
+    total = 0.0
+    for part in lengths.argsort().chunk(4):
+        longest = lengths[part].max()
+        inputs = {"input_ids": ids[part, :longest], "labels": labels[part, :longest]}
+        loss = model(**inputs, num_items_in_batch=learnt).loss
+        loss.backward()
+        total += loss.item()
+    return total
 
 
 def main(

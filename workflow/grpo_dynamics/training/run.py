@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, T
 from trl import GRPOConfig
 
 from grpo_dynamics import seeds, tables
+from grpo_dynamics.progress import Progress
 from grpo_dynamics.tasks.scoring import reward_function
 from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
 
@@ -121,24 +121,21 @@ def last_checkpoint(folder: Path) -> Path | None:
     return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
-class _Progress(TrainerCallback):
-    """Marks finished checkpoints, and reports progress in one line every few steps."""
+class _Reporter(TrainerCallback):
+    """Reports progress, and marks finished checkpoints."""
 
-    def __init__(self):
-        self._started = time.monotonic()
-        self._first_step: int | None = None
+    def __init__(self, label: str):
+        self._label = label
+        self._progress: Progress | None = None
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self._progress = Progress(self._label, state.max_steps, every=20, done=state.global_step)
 
     def on_log(self, args, state, control, logs=None, **kwargs):
-        if not logs or "grad_norm" not in logs:
-            return
-        if self._first_step is None:
-            self._first_step = state.global_step - 1
-        if state.global_step % 10 == 0 or state.global_step == state.max_steps:
-            done = state.global_step - self._first_step
-            left = (time.monotonic() - self._started) / done * (state.max_steps - state.global_step)
-            shown = ("reward", "reward_std", "collapsed_share", "entropy", "kl", "heldout_reward")
-            values = "  ".join(f"{name} {logs[PREFIX + name]:.3f}" for name in shown if PREFIX + name in logs)
-            logger.info("step %d/%d  %s  about %.0f s left", state.global_step, state.max_steps, values, left)
+        if logs and "grad_norm" in logs and state.is_world_process_zero:
+            shown = ("reward", "collapsed_share", "entropy", "kl", "heldout_reward")
+            values = {name: logs[PREFIX + name] for name in shown if PREFIX + name in logs}
+            self._progress.report(state.global_step, **values)
 
     def on_save(self, args, state, control, **kwargs):
         if state.is_world_process_zero:
@@ -202,9 +199,9 @@ def main(
         processing_class=tokenizer,
         heldout=dataset(heldout),
         heldout_every=grpo["heldout_every"],
-        callbacks=[_Progress()],
+        callbacks=[_Reporter(f"{model} G={group_size} seed={seed}")],
     )
-    trainer.remove_callback(PrinterCallback)  # _Progress says it shorter
+    trainer.remove_callback(PrinterCallback)  # _Reporter says it shorter
     resume = last_checkpoint(checkpoints)
     if resume:
         logger.info("resuming from %s", resume)

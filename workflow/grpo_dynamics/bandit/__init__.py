@@ -1,0 +1,1 @@
+"""The softmax bandit, where the mean-field reduction of GRPO is exact."""

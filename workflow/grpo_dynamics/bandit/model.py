@@ -1,0 +1,93 @@
+"""The two-arm softmax bandit with binary rewards: mean-field gradient, fixed point and stiffness (theory, section 4).
+
+The policy has one logit theta, p = sigmoid(theta). With n_g good and n_b bad arms that start equal within their class
+the expected dynamics are the same, with eta multiplied by 1/n_g + 1/n_b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from grpo_dynamics.theory import finite_group
+
+_HIGHEST_LOGIT = 30.0  # 1 - p = 1e-13; a fixed point beyond it counts as none
+_SCAN_STEP = 0.005  # in theta; two zeros closer than this have a stiffness of nearly 0
+
+
+@dataclass(frozen=True)
+class Bandit:
+    """A softmax bandit under a KL anchor.
+
+    Parameters
+    ----------
+    beta : float
+        Weight of the KL anchor, above 0.
+    p_ref : float
+        Expected reward of the reference policy, theta_ref = logit(p_ref), strictly between 0 and 1.
+    G : int or None
+        Group size of the exact finite-group drift h_G(p); None is the mean field's sqrt(p(1-p)).
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its domain.
+    """
+
+    beta: float
+    p_ref: float
+    G: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.beta > 0:
+            raise ValueError(f"beta: found {self.beta}, expected a number above 0")
+        if not 0 < self.p_ref < 1:
+            raise ValueError(f"p_ref: found {self.p_ref}, expected a probability strictly between 0 and 1")
+
+    @property
+    def theta_ref(self) -> float:
+        """Logit of the reference policy."""
+        return float(logit(self.p_ref))
+
+    def gradient(self, theta: np.ndarray | float) -> np.ndarray:
+        """g(theta) = h(p) - beta p (1-p) (theta - theta_ref), with h = sqrt(p(1-p)), or h_G for a finite group."""
+        p = expit(theta)
+        drive = np.sqrt(p * (1 - p)) if self.G is None else finite_group.h_G(p, self.G)
+        return drive - self.beta * p * (1 - p) * (np.asarray(theta) - self.theta_ref)
+
+    def fixed_point(self) -> float:
+        """theta*, the first zero of the gradient above theta_ref.
+
+        Raises
+        ------
+        ValueError
+            If there is none: the anchor is too weak to hold the reward, and p goes to 1.
+        """
+        grid = np.arange(self.theta_ref, max(_HIGHEST_LOGIT, self.theta_ref + 1), _SCAN_STEP)
+        below = np.flatnonzero(self.gradient(grid) < 0)
+        if not below.size:
+            raise ValueError(
+                f"bandit: found no fixed point above p_ref = {self.p_ref} at beta = {self.beta} (p goes to 1), "
+                "expected a larger beta"
+            )
+        return float(brentq(lambda theta: float(self.gradient(theta)), grid[below[0] - 1], grid[below[0]], xtol=1e-15))
+
+    def stiffness(self) -> float:
+        """K = -g'(theta*), analytically, per unit of eta and step; theta and p have the same linear dynamics."""
+        theta = self.fixed_point()
+        p = expit(theta)
+        spread = p * (1 - p)  # dp/dtheta
+        if self.G is None:
+            drive_slope = (1 - 2 * p) * np.sqrt(spread) / 2
+        else:
+            drive_slope = finite_group.h_G_slope(p, self.G) * spread
+        anchor_slope = self.beta * spread * (1 + (1 - 2 * p) * (theta - self.theta_ref))
+        return float(anchor_slope - drive_slope)
+
+    def stiffness_by_difference(self, step: float = 1e-4) -> float:
+        """K measured at theta* by a central difference of the gradient, with no formula for its slope."""
+        theta = self.fixed_point()
+        return float(-(self.gradient(theta + step) - self.gradient(theta - step)) / (2 * step))

@@ -1,0 +1,1 @@
+"""The theory: oscillator coefficients and thresholds, the three-phase law, finite-group sums."""
