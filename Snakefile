@@ -7,7 +7,6 @@ LIBRARY = Path(workflow.basedir) / "workflow"
 sys.path.insert(0, str(LIBRARY))
 
 from grpo_dynamics import config as study_config
-from snakemake.exceptions import WorkflowError
 
 
 configfile: f"{workflow.basedir}/config/config.yaml"
@@ -19,7 +18,7 @@ report: "workflow/report/workflow.rst"
 try:
     config = study_config.resolve(config, root=workflow.basedir)
 except study_config.ConfigError as error:
-    raise WorkflowError(str(error))
+    sys.exit(str(error))  # the line alone, without Snakemake's traceback
 
 # Makes the library importable in every rule, also inside a conda environment.
 shell.prefix(f"set -euo pipefail; export PYTHONPATH={str(LIBRARY)!r}; ")

@@ -6,7 +6,8 @@ FIT_CODE = code("theory", "analysis/fits.py", "analysis/profile.py", "analysis/f
 
 rule fits:
     input:
-        code=FIT_CODE + code("scripts/fits.py"),
+        script=f"{SCRIPTS}/fits.py",
+        code=FIT_CODE,
         runs=f"{RESULTS}/runs.csv",
     output:
         f"{RESULTS}/fits.csv",
@@ -24,12 +25,13 @@ rule fits:
     message:
         "Fitting the three-phase law and the single exponential to every run"
     shell:
-        "python {SCRIPTS}/fits.py --runs {input.runs:q} --settings {params.settings:q} --output {output:q} > {log:q} 2>&1"
+        "python {input.script} --runs {input.runs:q} --settings {params.settings:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule group_size:
     input:
-        code=code("analysis/group_size.py", "analysis/series.py", "scripts/group_size.py"),
+        script=f"{SCRIPTS}/group_size.py",
+        code=code("analysis/group_size.py", "analysis/series.py"),
         runs=f"{RESULTS}/runs.csv",
         fits=f"{RESULTS}/fits.csv",
     output:
@@ -48,13 +50,14 @@ rule group_size:
     message:
         "Comparing the smallest and the largest group size"
     shell:
-        "python {SCRIPTS}/group_size.py --runs {input.runs:q} --fits {input.fits:q} --settings {params.settings:q} "
+        "python {input.script} --runs {input.runs:q} --fits {input.fits:q} --settings {params.settings:q} "
         "--output {output:q} > {log:q} 2>&1"
 
 
 rule transfer:
     input:
-        code=code("analysis/transfer.py", "seeds.py", "scripts/transfer.py"),
+        script=f"{SCRIPTS}/transfer.py",
+        code=code("analysis/transfer.py", "seeds.py"),
         evaluations=f"{RESULTS}/evaluations.csv",
         completions=f"{RESULTS}/evaluations/items.parquet",
     output:
@@ -75,14 +78,15 @@ rule transfer:
     message:
         "Gains on all benchmarks, with bootstrap intervals"
     shell:
-        "python {SCRIPTS}/transfer.py --evaluations {input.evaluations:q} --items {input.completions:q} "
+        "python {input.script} --evaluations {input.evaluations:q} --items {input.completions:q} "
         "--settings {params.settings:q} --seed {params.seed} --output {output.gains:q} --summary {output.summary:q} "
         "> {log:q} 2>&1"
 
 
 rule diagnostics:
     input:
-        code=FIT_CODE + code("analysis/diagnostics.py", "scripts/diagnostics.py"),
+        script=f"{SCRIPTS}/diagnostics.py",
+        code=FIT_CODE + code("analysis/diagnostics.py"),
         runs=f"{RESULTS}/runs.csv",
     output:
         f"{RESULTS}/diagnostics.csv",
@@ -100,5 +104,5 @@ rule diagnostics:
     message:
         "Diagnosing every run"
     shell:
-        "python {SCRIPTS}/diagnostics.py --runs {input.runs:q} --settings {params.settings:q} --output {output:q} "
+        "python {input.script} --runs {input.runs:q} --settings {params.settings:q} --output {output:q} "
         "> {log:q} 2>&1"

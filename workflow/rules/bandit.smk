@@ -24,7 +24,8 @@ rule bandit:
 
 rule bandit_fixed_point:
     input:
-        code=BANDIT_CODE + code("scripts/bandit_fixed_point.py"),
+        script=f"{SCRIPTS}/bandit_fixed_point.py",
+        code=BANDIT_CODE,
     output:
         f"{RESULTS}/bandit/fixed_point.csv",
     log:
@@ -42,13 +43,14 @@ rule bandit_fixed_point:
     message:
         "Finding the bandit's fixed point and measuring its stiffness K"
     shell:
-        "python {SCRIPTS}/bandit_fixed_point.py --problem {params.problem:q} --settings {params.settings:q} "
+        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} "
         "--output {output:q} > {log:q} 2>&1"
 
 
 rule bandit_thresholds:
     input:
-        code=BANDIT_CODE + code("scripts/bandit_thresholds.py"),
+        script=f"{SCRIPTS}/bandit_thresholds.py",
+        code=BANDIT_CODE,
     output:
         f"{RESULTS}/bandit/thresholds.csv",
     log:
@@ -66,13 +68,14 @@ rule bandit_thresholds:
     message:
         "Measuring the bandit's onset of oscillation and loss of stability over mu and K_ref"
     shell:
-        "python {SCRIPTS}/bandit_thresholds.py --problem {params.problem:q} --settings {params.settings:q} "
+        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} "
         "--output {output:q} > {log:q} 2>&1"
 
 
 rule bandit_trajectories:
     input:
-        code=BANDIT_CODE + code("scripts/bandit_trajectories.py"),
+        script=f"{SCRIPTS}/bandit_trajectories.py",
+        code=BANDIT_CODE,
     output:
         f"{RESULTS}/bandit/trajectories.csv",
     log:
@@ -90,13 +93,14 @@ rule bandit_trajectories:
     message:
         "Simulating the bandit through the transition at growing K_ref"
     shell:
-        "python {SCRIPTS}/bandit_trajectories.py --problem {params.problem:q} --settings {params.settings:q} "
+        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} "
         "--output {output:q} > {log:q} 2>&1"
 
 
 rule bandit_stationary_variance:
     input:
-        code=BANDIT_CODE + code("seeds.py", "scripts/bandit_stationary_variance.py"),
+        script=f"{SCRIPTS}/bandit_stationary_variance.py",
+        code=BANDIT_CODE + code("seeds.py"),
     output:
         f"{RESULTS}/bandit/stationary_variance.csv",
     log:
@@ -115,13 +119,14 @@ rule bandit_stationary_variance:
     message:
         "Simulating the bandit's stationary variance at growing group size G"
     shell:
-        "python {SCRIPTS}/bandit_stationary_variance.py --problem {params.problem:q} --settings {params.settings:q} --seed {params.seed} "
+        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} --seed {params.seed} "
         "--output {output:q} > {log:q} 2>&1"
 
 
 rule bandit_predictions:
     input:
-        code=BANDIT_CODE + code("seeds.py", "scripts/bandit_predictions.py"),
+        script=f"{SCRIPTS}/bandit_predictions.py",
+        code=BANDIT_CODE + code("seeds.py"),
     output:
         f"{RESULTS}/bandit/predictions.csv",
     log:
@@ -140,13 +145,14 @@ rule bandit_predictions:
     message:
         "Predicting the bandit's mean trajectories from the hyperparameters and K, with no fit"
     shell:
-        "python {SCRIPTS}/bandit_predictions.py --problem {params.problem:q} --settings {params.settings:q} --seed {params.seed} "
+        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} --seed {params.seed} "
         "--output {output:q} > {log:q} 2>&1"
 
 
 rule bandit_overdamped_limit:
     input:
-        code=BANDIT_CODE + code("scripts/bandit_overdamped_limit.py"),
+        script=f"{SCRIPTS}/bandit_overdamped_limit.py",
+        code=BANDIT_CODE,
     output:
         f"{RESULTS}/bandit/overdamped_limit.csv",
     log:
@@ -163,18 +169,17 @@ rule bandit_overdamped_limit:
     message:
         "Comparing the three-phase law with its overdamped limit, the single exponential"
     shell:
-        "python {SCRIPTS}/bandit_overdamped_limit.py --settings {params.settings:q} "
-        "--output {output:q} > {log:q} 2>&1"
+        "python {input.script} --settings {params.settings:q} " "--output {output:q} > {log:q} 2>&1"
 
 
 rule figure_bandit_trajectories:
     input:
+        script=f"{SCRIPTS}/figure_bandit_trajectories.py",
         code=code(
             "theory",
             "bandit/tables.py",
             "figures/style.py",
             "figures/bandit.py",
-            "scripts/figure_bandit_trajectories.py",
         ),
         trajectories=f"{RESULTS}/bandit/trajectories.csv",
     output:
@@ -197,18 +202,18 @@ rule figure_bandit_trajectories:
     message:
         "Drawing the bandit's trajectories through the transition"
     shell:
-        "python {SCRIPTS}/figure_bandit_trajectories.py --trajectories {input.trajectories:q} --pdf {output.pdf:q} "
+        "python {input.script} --trajectories {input.trajectories:q} --pdf {output.pdf:q} "
         "--png {output.png:q} > {log:q} 2>&1"
 
 
 rule figure_bandit_regime_map:
     input:
+        script=f"{SCRIPTS}/figure_bandit_regime_map.py",
         code=code(
             "theory",
             "bandit/tables.py",
             "figures/style.py",
             "figures/bandit.py",
-            "scripts/figure_bandit_regime_map.py",
         ),
         thresholds=f"{RESULTS}/bandit/thresholds.csv",
     output:
@@ -231,5 +236,5 @@ rule figure_bandit_regime_map:
     message:
         "Drawing the bandit's regime map"
     shell:
-        "python {SCRIPTS}/figure_bandit_regime_map.py --thresholds {input.thresholds:q} --pdf {output.pdf:q} "
+        "python {input.script} --thresholds {input.thresholds:q} --pdf {output.pdf:q} "
         "--png {output.png:q} > {log:q} 2>&1"

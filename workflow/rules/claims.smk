@@ -13,6 +13,7 @@ REPORT_TEMPLATES = f"{workflow.basedir}/workflow/report"
 
 rule claims:
     input:
+        script=f"{SCRIPTS}/claims.py",
         code=code(
             "analysis/ledger.py",
             "analysis/evidence.py",
@@ -21,7 +22,6 @@ rule claims:
             "analysis/fits.py",
             "analysis/intervals.py",
             "analysis/pages.py",
-            "scripts/claims.py",
         ),
         template=f"{REPORT_TEMPLATES}/claims.html.j2",
         analysis=expand(
@@ -50,8 +50,8 @@ rule claims:
     resources:
         **grow(mem_mb=1000, runtime=10),
     params:
-        analysis=f"{RESULTS}/analysis",
-        bandit=f"{RESULTS}/bandit",
+        analysis=RESULTS,
+        bandit=lambda wildcards, input: str(Path(input.bandit[0]).parent),
         settings=settings(
             {
                 "study": config["study"],
@@ -66,14 +66,15 @@ rule claims:
     message:
         "Judging the paper's claims: {output.page}"
     shell:
-        "python {SCRIPTS}/claims.py --analysis {params.analysis:q} --bandit-tables {params.bandit:q} "
+        "python {input.script} --analysis {params.analysis:q} --bandit-tables {params.bandit:q} "
         "--settings {params.settings:q} --template {input.template:q} --output {output.table:q} --page {output.page:q} "
         "> {log:q} 2>&1"
 
 
 rule table_page:
     input:
-        code=code("analysis/pages.py", "analysis/tables.py", "scripts/table_page.py"),
+        script=f"{SCRIPTS}/table_page.py",
+        code=code("analysis/pages.py", "analysis/tables.py"),
         template=f"{REPORT_TEMPLATES}/table.html.j2",
         table=lambda wildcards: PAGE_TABLES[wildcards.table],
     output:
@@ -97,7 +98,7 @@ rule table_page:
     message:
         "The table {wildcards.table} as a page"
     shell:
-        "python {SCRIPTS}/table_page.py --table {wildcards.table} --source {input.table:q} "
+        "python {input.script} --table {wildcards.table} --source {input.table:q} "
         "--template {input.template:q} --output {output:q} > {log:q} 2>&1"
 
 

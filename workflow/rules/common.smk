@@ -11,14 +11,15 @@ ENVS = f"{workflow.basedir}/envs"
 def code(*names):
     """Source files that a rule's result depends on, as inputs, since editing a module reruns nothing by itself.
 
-    A name is a package or module below workflow/grpo_dynamics ("theory", "seeds.py") or a script ("scripts/fits.py").
+    A name is a package or module below workflow/grpo_dynamics ("theory", "seeds.py"), or "benchmarks", the folder of
+    lm-eval's task files.
     tables.py is left out on purpose: it says what a table holds, and editing a description must not retrain a model.
     """
     files = []
     for name in names:
-        path = LIBRARY / name if name.startswith(("scripts/", "benchmarks")) else LIBRARY / "grpo_dynamics" / name
+        path = LIBRARY / name if name == "benchmarks" else LIBRARY / "grpo_dynamics" / name
         if not path.exists():
-            raise WorkflowError(f"code(): {path} does not exist")
+            raise FileNotFoundError(f"code(): {path} does not exist")
         files += sorted(path.glob("*.py")) if path.is_dir() else [path]
     return [str(path) for path in files]
 
@@ -54,3 +55,44 @@ wildcard_constraints:
     G=one_of(GROUP_SIZES),
     seed=one_of(SEEDS),
     benchmark=one_of(config["evaluation"]["benchmarks"]),
+
+
+def base_model(wildcards):
+    """Folder of the base model's checkpoint."""
+    entry = config["catalogue"][wildcards.model]
+    return entry["path"] if "path" in entry else f"{RESULTS}/models/{wildcards.model}/base"
+
+
+def base_model_ready(wildcards):
+    """What must exist before the base model can be used."""
+    if wildcards.model in PRETRAINED:
+        return [f"{RESULTS}/models/{wildcards.model}/base.done"]
+    if wildcards.model in FROM_HUB:
+        return [f"{RESULTS}/models/{wildcards.model}/download.done"]
+    return [f"{base_model(wildcards)}/config.json"]
+
+
+def evaluation_data():
+    """Files that hold benchmarks: the generated ladder's, and local files named in the config."""
+    names = config["evaluation"]["benchmarks"]
+    local = config["evaluation"]["data_files"]
+    ladder = [
+        f"{RESULTS}/data/ladder/{name}.jsonl" for name in names if name.startswith("ladder_") and name not in local
+    ]
+    return ladder + [local[name] for name in names if name in local]
+
+
+def evaluation_code():
+    """The scorer, the loading of benchmarks, the evaluation, and lm-eval's task files."""
+    tasks = ["scoring", "numbers", "latex", "benchmarks", "problems"]
+    modules = code("evaluation", "seeds.py", "benchmarks", *(f"tasks/{name}.py" for name in tasks))
+    return modules + sorted(str(path) for path in (LIBRARY / "benchmarks").glob("*yaml"))
+
+
+def evaluated(file):
+    """A file of every checkpoint's evaluation."""
+    return [
+        f"{RESULTS}/evaluations/{model}/{checkpoint}/{file}"
+        for model in MODELS
+        for checkpoint in ["base", *(f"G{G}/seed{seed}" for G in GROUP_SIZES for seed in SEEDS)]
+    ]

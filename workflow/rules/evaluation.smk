@@ -4,32 +4,6 @@
 EVALUATION = {**config["evaluation"], "seed": config["seed"]}
 
 
-def evaluation_data():
-    """Files that hold benchmarks: the generated ladder's, and local files named in the config."""
-    names = config["evaluation"]["benchmarks"]
-    local = config["evaluation"]["data_files"]
-    ladder = [
-        f"{RESULTS}/data/ladder/{name}.jsonl" for name in names if name.startswith("ladder_") and name not in local
-    ]
-    return ladder + [local[name] for name in names if name in local]
-
-
-def evaluation_code():
-    """The scorer, the loading of benchmarks, the evaluation, and lm-eval's task files."""
-    tasks = ["scoring", "numbers", "latex", "benchmarks", "problems"]
-    modules = code("evaluation", "seeds.py", "benchmarks", *(f"tasks/{name}.py" for name in tasks))
-    return modules + sorted(str(path) for path in (LIBRARY / "benchmarks").glob("*yaml"))
-
-
-def evaluated(file):
-    """A file of every checkpoint's evaluation."""
-    return [
-        f"{RESULTS}/evaluations/{model}/{checkpoint}/{file}"
-        for model in MODELS
-        for checkpoint in ["base", *(f"G{G}/seed{seed}" for G in GROUP_SIZES for seed in SEEDS)]
-    ]
-
-
 rule evaluate_base:
     input:
         model=base_model_ready,
@@ -49,7 +23,7 @@ rule evaluate_base:
         **grow(**config["resources"]["evaluation"]),
     params:
         checkpoint=base_model,
-        data_dir=f"{RESULTS}/data/ladder",
+        data_dir=lambda wildcards: f"{RESULTS}/data/ladder",
         settings=settings(EVALUATION),
     message:
         "Evaluating the base model of {wildcards.model} on all benchmarks; progress: {log}"
@@ -79,8 +53,8 @@ rule evaluate_run:
     resources:
         **grow(**config["resources"]["evaluation"]),
     params:
-        checkpoint=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/final",
-        data_dir=f"{RESULTS}/data/ladder",
+        checkpoint=lambda wildcards, input: str(Path(input.final).parent / "final"),
+        data_dir=lambda wildcards: f"{RESULTS}/data/ladder",
         settings=settings(EVALUATION),
     message:
         "Evaluating {wildcards.model}, trained with G = {wildcards.G} and seed {wildcards.seed}, on all benchmarks; progress: {log}"
@@ -93,9 +67,9 @@ rule evaluate_run:
 
 rule evaluations:
     input:
+        script=f"{SCRIPTS}/evaluations.py",
         summaries=evaluated("summary.csv"),
         completions=evaluated("items.parquet"),
-        code=code("scripts/evaluations.py"),
     output:
         evaluations=f"{RESULTS}/evaluations.csv",
         completions=f"{RESULTS}/evaluations/items.parquet",
@@ -113,5 +87,5 @@ rule evaluations:
     message:
         "Collecting the evaluations of all checkpoints"
     shell:
-        "python {SCRIPTS}/evaluations.py --evaluations {output.evaluations:q} --items {output.completions:q} "
+        "python {input.script} --evaluations {output.evaluations:q} --items {output.completions:q} "
         "{params.folders:q} > {log:q} 2>&1"

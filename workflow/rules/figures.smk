@@ -19,13 +19,13 @@ rule figures:
 
 rule figure_reward_curves:
     input:
+        script=f"{SCRIPTS}/figure_reward_curves.py",
         code=code(
             "theory/law.py",
             "analysis/fit_table.py",
             "analysis/series.py",
             "figures/style.py",
             "figures/reward_curves.py",
-            "scripts/figure_reward_curves.py",
         ),
         runs=f"{RESULTS}/runs.csv",
         fits=f"{RESULTS}/fits.csv",
@@ -51,13 +51,14 @@ rule figure_reward_curves:
     message:
         "Drawing the reward curves with the fitted law"
     shell:
-        "python {SCRIPTS}/figure_reward_curves.py --runs {input.runs:q} --fits {input.fits:q} "
+        "python {input.script} --runs {input.runs:q} --fits {input.fits:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
 rule figure_group_size:
     input:
-        code=code("analysis/series.py", "figures/style.py", "figures/group_size.py", "scripts/figure_group_size.py"),
+        script=f"{SCRIPTS}/figure_group_size.py",
+        code=code("analysis/series.py", "figures/style.py", "figures/group_size.py"),
         runs=f"{RESULTS}/runs.csv",
         comparison=f"{RESULTS}/group_size.csv",
     output:
@@ -82,13 +83,14 @@ rule figure_group_size:
     message:
         "Drawing the reward at both group sizes"
     shell:
-        "python {SCRIPTS}/figure_group_size.py --runs {input.runs:q} --comparison {input.comparison:q} "
+        "python {input.script} --runs {input.runs:q} --comparison {input.comparison:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
 rule figure_transfer:
     input:
-        code=code("figures/style.py", "figures/transfer.py", "scripts/figure_transfer.py"),
+        script=f"{SCRIPTS}/figure_transfer.py",
+        code=code("figures/style.py", "figures/transfer.py"),
         gains=f"{RESULTS}/transfer.csv",
         summary=f"{RESULTS}/transfer_summary.csv",
     output:
@@ -113,15 +115,14 @@ rule figure_transfer:
     message:
         "Drawing the gains on all benchmarks"
     shell:
-        "python {SCRIPTS}/figure_transfer.py --gains {input.gains:q} --summary {input.summary:q} "
+        "python {input.script} --gains {input.gains:q} --summary {input.summary:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
 rule figure_diagnostics:
     input:
-        code=code(
-            "analysis/diagnostics.py", "figures/style.py", "figures/diagnostics.py", "scripts/figure_diagnostics.py"
-        ),
+        script=f"{SCRIPTS}/figure_diagnostics.py",
+        code=code("analysis/diagnostics.py", "figures/style.py", "figures/diagnostics.py"),
         table=f"{RESULTS}/diagnostics.csv",
     output:
         pdf=f"{FIGURES}/diagnostics.pdf",
@@ -145,13 +146,14 @@ rule figure_diagnostics:
     message:
         "Drawing the diagnostics of every run"
     shell:
-        "python {SCRIPTS}/figure_diagnostics.py --table {input.table:q} "
+        "python {input.script} --table {input.table:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
 rule figure_damping:
     input:
-        code=code("analysis/fits.py", "figures/style.py", "figures/damping.py", "scripts/figure_damping.py"),
+        script=f"{SCRIPTS}/figure_damping.py",
+        code=code("analysis/fits.py", "figures/style.py", "figures/damping.py"),
         fits=f"{RESULTS}/fits.csv",
     output:
         pdf=f"{FIGURES}/damping.pdf",
@@ -175,5 +177,5 @@ rule figure_damping:
     message:
         "Drawing the damping ratios"
     shell:
-        "python {SCRIPTS}/figure_damping.py --fits {input.fits:q} "
+        "python {input.script} --fits {input.fits:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"

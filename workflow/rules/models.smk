@@ -3,7 +3,8 @@
 
 rule training_data:
     input:
-        code=code("tasks", "seeds.py", "scripts/training_data.py"),
+        script=f"{SCRIPTS}/training_data.py",
+        code=code("tasks", "seeds.py"),
         files=[path for path in (config["training_data"]["train"], config["training_data"]["heldout"]) if path],
     output:
         train=f"{RESULTS}/data/train.jsonl",
@@ -29,13 +30,14 @@ rule training_data:
     message:
         "Problems to train on and to hold out ({config[task]})"
     shell:
-        "python {SCRIPTS}/training_data.py --settings {params.settings:q}"
+        "python {input.script} --settings {params.settings:q}"
         " --train {output.train} --heldout {output.heldout} > {log} 2>&1"
 
 
 rule ladder_data:
     input:
-        code=code("tasks/ladder.py", "seeds.py", "scripts/ladder_data.py"),
+        script=f"{SCRIPTS}/ladder_data.py",
+        code=code("tasks/ladder.py", "seeds.py"),
         train=f"{RESULTS}/data/train.jsonl",
         heldout=f"{RESULTS}/data/heldout.jsonl",
     output:
@@ -56,7 +58,7 @@ rule ladder_data:
     message:
         "Problems of the benchmark {wildcards.benchmark}"
     shell:
-        "python {SCRIPTS}/ladder_data.py --settings {params.settings:q} --benchmark {wildcards.benchmark}"
+        "python {input.script} --settings {params.settings:q} --benchmark {wildcards.benchmark}"
         " --exclude {input.train} --exclude {input.heldout} --output {output} > {log} 2>&1"
 
 
@@ -96,7 +98,7 @@ rule pretrain:
 
 rule download_model:
     input:
-        code=code("scripts/download_model.py"),
+        script=f"{SCRIPTS}/download_model.py",
     output:
         touch(f"{RESULTS}/models/{{model}}/download.done"),
     log:
@@ -117,20 +119,4 @@ rule download_model:
     message:
         "Fetching {params.hub} (revision {params.revision}) from the hub"
     shell:
-        "python {SCRIPTS}/download_model.py --hub {params.hub} --revision {params.revision}"
-        " --folder {params.folder} > {log} 2>&1"
-
-
-def base_model(wildcards):
-    """Folder of the base model's checkpoint."""
-    entry = config["catalogue"][wildcards.model]
-    return entry["path"] if "path" in entry else f"{RESULTS}/models/{wildcards.model}/base"
-
-
-def base_model_ready(wildcards):
-    """What must exist before the base model can be used."""
-    if wildcards.model in PRETRAINED:
-        return [f"{RESULTS}/models/{wildcards.model}/base.done"]
-    if wildcards.model in FROM_HUB:
-        return [f"{RESULTS}/models/{wildcards.model}/download.done"]
-    return [f"{base_model(wildcards)}/config.json"]
+        "python {input.script} --hub {params.hub} --revision {params.revision}" " --folder {params.folder} > {log} 2>&1"

@@ -3,7 +3,7 @@
 
 rule stage_times:
     input:
-        code=code("scripts/stage_times.py"),
+        script=f"{SCRIPTS}/stage_times.py",
         results=STUDY,
     output:
         f"{RESULTS}/benchmarks.csv",
@@ -17,16 +17,16 @@ rule stage_times:
     resources:
         **grow(mem_mb=1000, runtime=10),
     params:
-        folder=f"{RESULTS}/benchmarks",
+        folder=lambda wildcards: f"{RESULTS}/benchmarks",
     message:
         "The time and memory that every stage took"
     shell:
-        "python {SCRIPTS}/stage_times.py --folder {params.folder} --output {output} > {log} 2>&1"
+        "python {input.script} --folder {params.folder} --output {output} > {log} 2>&1"
 
 
 rule manifest:
     input:
-        code=code("scripts/manifest.py"),
+        script=f"{SCRIPTS}/manifest.py",
         lock=f"{workflow.basedir}/requirements.lock",
         results=STUDY,
     output:
@@ -45,4 +45,4 @@ rule manifest:
     message:
         "What the results were made with: config, commit, versions, hardware"
     shell:
-        "python {SCRIPTS}/manifest.py --settings {params.settings:q} --lock {input.lock} --output {output} > {log} 2>&1"
+        "python {input.script} --settings {params.settings:q} --lock {input.lock} --output {output} > {log} 2>&1"

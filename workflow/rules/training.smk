@@ -45,7 +45,7 @@ rule grpo:
 
 rule runs:
     input:
-        code=code("scripts/runs.py"),
+        script=f"{SCRIPTS}/runs.py",
         logs=expand(f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/log.csv", model=MODELS, G=GROUP_SIZES, seed=SEEDS),
     output:
         f"{RESULTS}/runs.csv",
@@ -61,4 +61,4 @@ rule runs:
     message:
         "The logs of all runs in one table"
     shell:
-        "python {SCRIPTS}/runs.py {input.logs} --output {output} > {log} 2>&1"
+        "python {input.script} {input.logs} --output {output} > {log} 2>&1"
