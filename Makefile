@@ -1,7 +1,9 @@
 # make study            the default study, from the lock to the report (STUDY=ci: the small one)
 # make test             the tests, the ci study included
 # make lint             formats and lints
+# make publish          the committed snapshot of the default study
 
+SHELL := bash
 STUDY ?= cpu
 CORES ?= all
 PYTHON ?= python3
@@ -12,7 +14,7 @@ RESULTS := results/$(STUDY)
 # Rules call `python`: the environment's must come first.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: study test lint environment
+.PHONY: study test lint publish environment
 
 study: environment
 	snakemake --cores $(CORES) $(OVERLAY)
@@ -23,6 +25,16 @@ study: environment
 
 test: environment
 	python -m pytest
+
+# Copies the small results of the default study to results/published, which is committed.
+publish: RESULTS := results/cpu
+publish:
+	mkdir -p results/published/figures results/published/bandit
+	cp $(RESULTS)/figures/*.png results/published/figures/
+	cp $(RESULTS)/bandit/*.csv results/published/bandit/
+	rm -f results/published/bandit/trajectories.csv
+	cp $(RESULTS)/{claims,fits,group_size,transfer,transfer_summary,diagnostics,evaluations,benchmarks}.csv \
+	  $(RESULTS)/claims.html $(RESULTS)/manifest.json results/published/
 
 lint: environment
 	ruff check .

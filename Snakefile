@@ -1,5 +1,6 @@
 # The study as one workflow. The targets: all (default), bandit, runs, evaluations, figures, claims.
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -21,7 +22,7 @@ except study_config.ConfigError as error:
     sys.exit(str(error))  # the line alone, without Snakemake's traceback
 
 # Makes the library importable in every rule, also inside a conda environment.
-shell.prefix(f"set -euo pipefail; export PYTHONPATH={str(LIBRARY)!r}; ")
+shell.prefix(f"set -euo pipefail; export PYTHONPATH={shlex.quote(str(LIBRARY))}; ")
 
 
 include: "workflow/rules/common.smk"

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
+import pandera.pandas as pa
+import yaml
 
+from grpo_dynamics.analysis.tables import DIAGNOSTICS, FITS, GROUP_SIZE, TRANSFER, TRANSFER_SUMMARY
+from grpo_dynamics.bandit import tables as bandit
 from grpo_dynamics.tables import EVALUATION_ITEMS, EVALUATIONS, RUN_LOG, check
 from grpo_dynamics.theory.law import phi
 
-OPTIONS = {
-    "alpha": 0.05,
-    "min_points": 20,
-    "early_share": 0.2,
-    "plateau_covered": 0.9,
-    "equivalence_margin": 0.05,
-    "bootstrap_replicates": 400,
+CONFIG = yaml.safe_load((Path(__file__).parents[1] / "config" / "config.yaml").read_text())
+OPTIONS = CONFIG["analysis"] | {"bootstrap_replicates": 400}  # fewer, for speed
+THRESHOLDS = CONFIG["diagnostics"]
+
+# Of the tables that the claims rest on.
+SCHEMAS = {
+    "fits": FITS,
+    "group_size": GROUP_SIZE,
+    "transfer": TRANSFER,
+    "transfer_summary": TRANSFER_SUMMARY,
+    "diagnostics": DIAGNOSTICS,
+    "thresholds": bandit.THRESHOLDS,
+    "stationary_variance": bandit.STATIONARY_VARIANCE,
+    "predictions": bandit.PREDICTIONS,
+    "trajectories": bandit.TRAJECTORIES,
+    "overdamped_limit": bandit.OVERDAMPED_LIMIT,
 }
-THRESHOLDS = {
-    "rate_ratio": 2.0,
-    "heldout_change": -0.05,
-    "signal_share": 0.2,
-    "within_group_spread": 0.2,
-    "entropy_log_change": -2.3,
-    "grad_norm_log_growth": 1.1,
-    "ratio_log_growth": 1.1,
-}
-CLAIM_OPTIONS = {"r2_floor": 0.91, "majority": 0.5, "threshold_tolerance": 0.1, "prediction_r2": 0.9}
 
 
 def run_log(
@@ -117,6 +122,17 @@ def evaluations(
     return check(summary[list(EVALUATIONS.columns)], EVALUATIONS), table
 
 
+def complete(table: pd.DataFrame, schema: pa.DataFrameSchema) -> pd.DataFrame:
+    """`table` checked against its schema, after a column that it lacks is filled with an allowed value."""
+    filler = {"int64": 2, "float64": 0.5}
+    lacking = {
+        name: np.nan if column.nullable else filler.get(str(column.dtype).lower(), "none")
+        for name, column in schema.columns.items()
+        if name not in table
+    }
+    return check(table.assign(**lacking)[list(schema.columns)], schema)
+
+
 def bandit_tables() -> dict[str, pd.DataFrame]:
     """Bandit tables in which every claim about the bandit holds."""
     thresholds = pd.DataFrame(
@@ -132,9 +148,13 @@ def bandit_tables() -> dict[str, pd.DataFrame]:
     variance = pd.DataFrame({"G": G, "variance": 0.1 / G, "low": 0.095 / G, "high": 0.105 / G})
     variance = variance.assign(variance_exact=0.101 / G, variance_leading_order=0.1 / G, replicas=500)
     predictions = pd.DataFrame(
-        [(0.1 * i, 0.5, 1, 0.1, "mean field", 0.99 - 0.01 * i, 20.0, 20.5) for i in range(1, 6)],
-        columns=["eta", "mu", "K_ref", "start", "calibration", "r2", "half_rise_measured", "half_rise_predicted"],
-    )
+        [
+            (0.1 * i, 0.5, 1, 0.1, G, calibration, 0.99 - 0.01 * i, 20.0, 20.5)
+            for i in range(1, 6)
+            for G, calibration in [(None, "mean field"), (4, "mean field"), (4, "finite group")]
+        ],
+        columns=["eta", "mu", "K_ref", "start", "G", "calibration", "r2", "half_rise_measured", "half_rise_predicted"],
+    ).astype({"G": "Int64"})
     steps = np.arange(400)
     trajectories = pd.concat(
         [
@@ -148,6 +168,7 @@ def bandit_tables() -> dict[str, pd.DataFrame]:
                     "p": 0.6 - 0.4 * phi(steps, 0.1, zeta),
                     "p_predicted": 0.6 - 0.4 * phi(steps, 0.1, zeta),
                     "regime": regime,
+                    "regime_closed": regime,
                 }
             )
             for K_ref, zeta, regime in [(1, 2.0, "overdamped"), (4, 0.5, "underdamped"), (8, 0.2, "underdamped")]
@@ -163,10 +184,11 @@ def bandit_tables() -> dict[str, pd.DataFrame]:
             "leading_order": 0.25 / zeta**2,
         }
     )
-    return {
+    found = {
         "thresholds": thresholds,
         "stationary_variance": variance,
         "predictions": predictions,
         "trajectories": trajectories,
         "overdamped_limit": limit,
     }
+    return {name: complete(table, SCHEMAS[name]) for name, table in found.items()}

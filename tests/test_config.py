@@ -35,12 +35,34 @@ MISTAKES = {
     "G below 2": ({"group_sizes": [1]}, "group_sizes.0: found 1, allowed: a value >= 2"),
     "G does not divide": (
         {"group_sizes": [4, 5]},
-        "group_sizes: found 5, allowed: a divisor of grpo.completions_per_step = 64",
+        "group_sizes: found 5, allowed: a divisor of grpo.completions_per_step = 96",
     ),
     "mu of one": ({"grpo": {"mu": 1}}, "grpo.mu: found 1, allowed: a value < 1 and a value >= 0"),
     "mu below zero": ({"grpo": {"mu": -0.1}}, "grpo.mu: found -0.1, allowed: a value >= 0 and a value < 1"),
     "K_ref below 1": ({"grpo": {"K_ref": 0}}, "grpo.K_ref: found 0, allowed: a value >= 1"),
     "K_ref does not divide": ({"grpo": {"K_ref": 7}}, "allowed: a multiple of grpo.K_ref = 7"),
+    "not a number": ({"grpo": {"mu": float("nan")}}, "grpo.mu: found nan, allowed: a finite number"),
+    "micro-batches do not divide": ({"grpo": {"micro_batch_size": 36}}, "grpo.micro_batch_size: found 36, allowed: a"),
+    "heads do not divide": ({"pretraining": {"hidden_size": 30, "heads": 4}}, "pretraining.hidden_size: found 30"),
+    "greedy samples": (
+        {"evaluation": {"samples": 4, "temperature": 0}},
+        "evaluation.temperature: found 0, allowed: a value > 0, since evaluation.samples asks for 4",
+    ),
+    "an endless ladder": ({"evaluation": {"items": None}}, "evaluation.items: found null, allowed: a number"),
+    "another task's benchmark first": (
+        {"task": "gsm8k"},
+        'evaluation.benchmarks: found "ladder_in_distribution" first, allowed: gsm8k first',
+    ),
+    "samples of an unknown benchmark": (
+        {"evaluation": {"samples": {"gsm9k": 2}}},
+        'evaluation.samples: found "gsm9k", allowed: ',
+    ),
+    "a key that is no text": ({1: 2}, "the top level: unknown key 1; allowed: "),
+    "a name that no folder should have": ({"study": "My study"}, 'study: found "My study", allowed: text that matches'),
+    "a momentum twice": (
+        {"bandit": {"thresholds": {"mus": [0.5, 0.5]}}},
+        "bandit.thresholds.mus: found [0.5, 0.5], allowed: different items",
+    ),
     "no seeds": ({"seeds": []}, "seeds: found [], allowed: at least 1 item(s)"),
     "a seed twice": ({"seeds": [0, 0]}, "seeds: found [0, 0], allowed: different items"),
     "a word for a number": ({"grpo": {"steps": "many"}}, 'grpo.steps: found "many", allowed: integer'),
@@ -62,7 +84,7 @@ MISTAKES = {
         'catalogue.mine.path: found "no/such/folder", allowed: a folder with a checkpoint',
     ),
     "a data file that is not there": (
-        {"training_data": {"train": "no/such.jsonl"}},
+        {"task": "gsm8k", "evaluation": {"benchmarks": ["gsm8k"]}, "training_data": {"train": "no/such.jsonl"}},
         'training_data.train: found "no/such.jsonl", allowed: a file that exists',
     ),
 }
@@ -77,6 +99,20 @@ def test_a_mistake_gives_one_clear_line(config, name):
     assert expected in line
     assert line.startswith("config: ")
     assert "\n" not in line
+
+
+def test_every_key_is_described():
+    schema = yaml.safe_load((ROOT / "config" / "schema.yaml").read_text())
+
+    def undescribed(part, path):
+        for name, entry in part.get("properties", {}).items():
+            if "description" not in entry:
+                yield f"{path}.{name}"
+            for inner in (entry, entry.get("additionalProperties"), entry.get("items")):
+                if isinstance(inner, dict):
+                    yield from undescribed(inner, f"{path}.{name}")
+
+    assert list(undescribed(schema, "config")) == []
 
 
 def test_snakemake_stops_with_that_line_and_runs_nothing(tmp_path):

@@ -7,6 +7,8 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
+from scipy.signal import lfilter
 from simulated import OPTIONS, THRESHOLDS, run_log
 
 from grpo_dynamics.analysis.diagnostics import (
@@ -17,7 +19,6 @@ from grpo_dynamics.analysis.diagnostics import (
     diagnose,
     judge,
     ratio_of_means,
-    spread_expected,
 )
 from grpo_dynamics.analysis.tables import DIAGNOSTICS
 from grpo_dynamics.tables import check
@@ -49,12 +50,6 @@ def test_collapse_expectation_by_enumeration():
         assert collapse_expected(p, G) == pytest.approx(exact)
 
 
-def test_spread_expectation_is_the_finite_group_sum():
-    """h_G / sqrt(p (1 - p)), population std, from theory.md section 4."""
-    for G, p, value in [(4, 0.1, 0.507), (4, 0.5, 0.808), (16, 0.1, 0.854), (16, 0.5, 0.967)]:
-        assert spread_expected(np.array([p]), G)[0] / np.sqrt(p * (1 - p)) == pytest.approx(value, abs=5e-4)
-
-
 def test_binomial_groups_have_ratio_one():
     table = diagnose(run_log(steps=300), OPTIONS, THRESHOLDS).set_index("diagnostic")
     for name in ("signal_share", "within_group_spread"):
@@ -65,6 +60,27 @@ def test_change_is_slope_times_duration():
     t = np.arange(0, 50, 5.0)
     number = change(t, 2 - 0.1 * t, 0.95)
     assert (number.value, number.low, number.high) == pytest.approx((-4.5, -4.5, -4.5))
+
+
+def test_change_covers_with_autocorrelated_residuals():
+    """Sen's own interval, made for independent residuals, covers about half of the time at r = 0.8."""
+    rng, t = np.random.default_rng(0), np.arange(100.0)
+    covered = sen = 0
+    for _ in range(200):
+        y = lfilter([1], [1, -0.8], rng.normal(0, 1, 200))[100:] + 0.05 * t
+        number = change(t, y, 0.95)
+        covered += number.low <= 0.05 * 99 <= number.high
+        sen += np.prod(np.array(stats.theilslopes(y, t, alpha=0.95)[2:]) - 0.05) <= 0
+    assert covered >= 160
+    assert sen < 110
+
+
+def test_change_of_independent_residuals_keeps_sens_interval():
+    t = np.arange(20.0)
+    y = 0.1 * t + np.tile([0.2, -0.2], 10)  # negative autocorrelation does not narrow
+    low, high = np.array(stats.theilslopes(y, t, alpha=0.95)[2:]) * 19
+    number = change(t, y, 0.95)
+    assert (number.low, number.high) == pytest.approx((low, high))
 
 
 def test_change_resists_an_outlier():

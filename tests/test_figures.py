@@ -111,6 +111,32 @@ def test_band_has_the_standard_error_over_seeds(full):
     assert (n, len(t)) == (2, 100)
 
 
+def test_one_group_size_is_drawn_as_one_mean_per_model(full):
+    runs = full["runs"].query("G == 4")
+    with style.apply():
+        figure = group_size(runs, compare(runs, full["fits"].query("G == 4"), OPTIONS), LABELS, 0.05)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Llama", "Qwen2"]
+    for axes, model in zip(figure.axes, LABELS, strict=True):
+        np.testing.assert_array_equal(axes.lines[0].get_ydata(), band(runs[runs["model"] == model])[1])
+    plt.close(figure)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+def test_no_difference_is_cropped(full, shift):
+    runs = full["runs"].copy()
+    runs.loc[runs["G"] == 4, "reward"] -= shift
+    with style.apply():
+        figure = group_size(runs, full["comparison"], LABELS, 0.05)
+    for axes in figure.axes[2:]:
+        low, high = axes.get_ylim()
+        line = axes.lines[1].get_ydata()
+        assert low < line.min()
+        assert line.max() < high
+        vertices = axes.collections[0].get_paths()[0].vertices[:, 1]
+        assert min(np.abs(vertices).max(), 1) < high == -low
+    plt.close(figure)
+
+
 def test_firing_runs_are_marked(full):
     table = full["diagnostics"].copy()
     table.loc[table["diagnostic"] == "rate_ratio", ["value", "low", "high", "verdict"]] = [3.0, 2.5, 3.5, "fires"]
@@ -126,7 +152,7 @@ def test_looks_differ_in_more_than_colour():
     assert len({look.color for look in looks}) == 6
     assert len({look.marker for look in looks}) == 6
     sizes = style.g_palette([16, 4])
-    assert sizes == style.G_STYLE
+    assert sizes == style.g_palette([4, 16])
     assert sizes[4].linestyle != sizes[16].linestyle
 
 

@@ -12,6 +12,7 @@ from simulated import OPTIONS, run_log, study
 from grpo_dynamics import tables
 from grpo_dynamics.analysis.fit_table import aicc, f_test, fit_runs, fit_series, r_squared
 from grpo_dynamics.analysis.fits import fit_exponential, fit_law, inflation, lag1, project
+from grpo_dynamics.analysis.intervals import r2_interval, weighted_slope
 from grpo_dynamics.analysis.profile import zeta_interval
 from grpo_dynamics.analysis.series import cell_mean, heldout_reward, train_reward
 from grpo_dynamics.analysis.tables import FITS
@@ -106,6 +107,20 @@ def test_statistics():
     assert inflation(-0.5) == 1
 
 
+def test_weighted_slope_of_a_line():
+    x, error = np.log([2.0, 4.0, 8.0, 16.0]), np.array([0.1, 0.2, 0.1, 0.2])
+    slope, low, high = weighted_slope(x, 3 - x, error, 0.05)
+    weight = 1 / error**2
+    mean = np.sum(weight * x) / weight.sum()
+    assert slope == pytest.approx(-1)
+    assert (high - low) / 2 == pytest.approx(1.959964 / np.sqrt(np.sum(weight * (x - mean) ** 2)))
+
+
+def test_r2_interval():
+    low, high = r2_interval(0.81, 28, 0.05)  # R = 0.9, z = 1.4722 +- 1.96 / 5
+    assert (low, high) == pytest.approx((np.tanh(1.47222 - 0.391993) ** 2, np.tanh(1.47222 + 0.391993) ** 2), rel=1e-5)
+
+
 def test_the_law_beats_the_exponential_only_on_a_slow_start():
     rng = np.random.default_rng(4)
     slow = fit_series(T, np.clip(three_phase(T, 0.1, 0.8, 0.08, 1.0) + rng.normal(0, 0.02, len(T)), 0, 1), OPTIONS)
@@ -129,6 +144,14 @@ def test_what_is_not_identifiable_says_why(t, p, reason):
     row = fit_series(t, np.random.default_rng(5).binomial(64, p) / 64, OPTIONS)
     assert row["reason"] == reason
     assert row["identifiable"] == (reason == "")
+
+
+def test_a_series_without_independent_points_has_no_trend():
+    """Autocorrelation that leaves fewer effective points than parameters leaves nothing to test a trend with."""
+    y = 0.5 + 0.3 * np.sin(1.5 * np.pi * np.arange(20) / 20)
+    row = fit_series(np.arange(20.0), y, OPTIONS)
+    assert 20 / inflation(row["autocorrelation"]) <= 3
+    assert row["reason"] == "no trend"
 
 
 def test_only_fresh_rewards_are_used():

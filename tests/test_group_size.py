@@ -11,7 +11,7 @@ from statsmodels.stats.weightstats import ttost_ind
 
 from grpo_dynamics.analysis.group_size import block_means, compare, compare_means, variance_ratio
 from grpo_dynamics.analysis.tables import GROUP_SIZE
-from grpo_dynamics.tables import check
+from grpo_dynamics.tables import check, read, write
 
 
 def test_welch_and_tost_against_scipy_and_statsmodels():
@@ -84,7 +84,31 @@ def test_runs_without_a_plateau_are_left_out_and_counted():
     assert "3 of 3 runs at G = 4 left out" in row["note"]
 
 
-def test_one_group_size_is_an_error():
+def test_scatter_is_expected_equal_at_equal_completions():
+    """theory.md section 4: v_G eta^2 / N with N = completions / G groups, and v_G is 1/G to leading order."""
+    runs = study(models=("llama",), steps=30)
+    row = compare(runs, _fits(runs, {4: 0.8, 16: 0.8}), OPTIONS).set_index("quantity").loc["scatter"]
+    assert row["expected"] == 1
+    assert row["note"] == ""
+
+
+def test_what_has_no_interval_says_why():
+    runs = study(models=("llama",), steps=30, seeds=(0,))
+    alone = compare(runs, _fits(runs, {4: 0.8, 16: 0.8}), OPTIONS).set_index("quantity")["note"]
+    assert all("needs two runs or more" in note for note in alone)
+    runs = study(models=("llama",), steps=30)
+    runs["reward"] = 0.5
+    same = compare(runs, _fits(runs, {4: 0.8, 16: 0.8}), OPTIONS).set_index("quantity")["note"]
+    assert same["trajectory"] == same["scatter"] == "no interval: the runs do not differ"
+
+
+def test_one_group_size_gives_a_table_without_rows(tmp_path):
     runs = study(models=("llama",), sizes=(4,), steps=30)
-    with pytest.raises(ValueError, match="expected at least two group sizes"):
-        compare(runs, _fits(runs, {4: 0.8}), OPTIONS)
+    found = compare(runs, _fits(runs, {4: 0.8}), OPTIONS)
+    two = study(models=("llama",), steps=30)
+    assert found.empty
+    pd.testing.assert_series_equal(
+        found.dtypes, check(compare(two, _fits(two, {4: 0.8, 16: 0.8}), OPTIONS), GROUP_SIZE).dtypes
+    )
+    write(found, tmp_path / "group_size.csv", GROUP_SIZE)
+    pd.testing.assert_frame_equal(read(tmp_path / "group_size.csv", GROUP_SIZE), found)

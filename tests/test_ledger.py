@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from simulated import CLAIM_OPTIONS, OPTIONS, bandit_tables
+from scipy import stats
+from simulated import CONFIG, SCHEMAS, bandit_tables, complete
 
 from grpo_dynamics.analysis.claims_bandit import shape
 from grpo_dynamics.analysis.evidence import REGISTER, Evidence
-from grpo_dynamics.analysis.intervals import r2_interval, weighted_slope
 from grpo_dynamics.analysis.ledger import ledger
 from grpo_dynamics.analysis.pages import claims_page, table_page
 from grpo_dynamics.analysis.tables import CLAIMS, DIAGNOSTICS, GROUP_SIZE
@@ -25,7 +25,7 @@ YES, PARTLY, NO, UNTESTED = "reproduced", "partly", "not reproduced", "not teste
 
 
 def evidence() -> Evidence:
-    """Tables in which every claim that can be reproduced is."""
+    """Tables, as their schemas have them, in which every claim that can be reproduced is."""
     cells = [(model, G, series, seed) for model in MODELS for G in (4, 16) for series, seed in SERIES]
     fits = pd.DataFrame(cells, columns=["model", "G", "series", "seed"]).astype({"seed": "Int64"})
     wobble = 1 + 0.01 * np.arange(len(fits))
@@ -41,19 +41,19 @@ def evidence() -> Evidence:
             for quantity, numbers in {
                 "plateau": (0.80, 0.81, 0.01, -0.01, 0.03, 0.3, 0.001, 0.0),
                 "trajectory": (0.60, 0.61, 0.01, -0.01, 0.03, 0.3, 0.001, 0.0),
-                "scatter": (0.004, 0.001, 4.0, 1.2, 14.0, 0.03, np.nan, 4.0),
+                "scatter": (0.004, 0.001, 4.0, 1.2, 14.0, 0.03, np.nan, 1.0),
             }.items()
         ],
         columns=list(GROUP_SIZE.columns),
     )
     transfer = pd.DataFrame(
         [
-            (model, G, distance, 0.4 - 0.04 * distance, 0.001)
+            (model, G, f"benchmark {distance}", distance, 0.4 - 0.04 * distance, 0.001)
             for model in MODELS
             for G in (4, 16)
             for distance in range(9)
         ],
-        columns=["model", "G", "distance", "gain", "p_holm"],
+        columns=["model", "G", "benchmark", "distance", "gain", "p_holm"],
     )
     summary = pd.DataFrame({"model": MODELS, "benchmarks": 8, "robustness": [0.5, 0.8], "best_share": [0.01, 0.99]})
     summary = summary.assign(
@@ -70,14 +70,24 @@ def evidence() -> Evidence:
         ],
         columns=list(DIAGNOSTICS.columns),
     )
+    tables = {
+        "fits": fits,
+        "group_size": group_size,
+        "transfer": transfer,
+        "transfer_summary": summary,
+        "diagnostics": diagnostics,
+    }
     return Evidence(
-        fits=fits, group_size=group_size, transfer=transfer, transfer_summary=summary, diagnostics=diagnostics,
-        **bandit_tables(), analysis=OPTIONS, claims=CLAIM_OPTIONS, distilled=["qwen2"],
-    )  # fmt: skip
+        **{name: complete(table, SCHEMAS[name]) for name, table in tables.items()},
+        **bandit_tables(),
+        analysis=CONFIG["analysis"],
+        claims=CONFIG["claims"],
+        distilled=["qwen2"],
+    )
 
 
 SERIES = [("run", 0), ("run", 1), ("mean", None)]
-BEST = {**{f"C{i}": YES for i in range(1, 15)}, "C13": UNTESTED, "C15": PARTLY, "C16": UNTESTED}
+BEST = {**{f"C{i}": YES for i in range(1, 15)}, "C5": UNTESTED, "C13": UNTESTED, "C15": PARTLY, "C16": UNTESTED}
 
 
 def verdicts(found: Evidence) -> dict[str, str]:
@@ -90,7 +100,7 @@ def changed(table: str, **values) -> Evidence:
     frame = getattr(base, table).copy()
     for column, value in values.items():
         frame[column] = value(frame) if callable(value) else value
-    return replace(base, **{table: frame})
+    return replace(base, **{table: check(frame, SCHEMAS[table])})
 
 
 def test_best_case_and_schema():
@@ -103,22 +113,35 @@ def of_model(model: str, column: str, value):
     return lambda frame: frame[column].where(frame["model"] != model, value)
 
 
+def of_cell(model: str, G: int, column: str, value):
+    return lambda frame: frame[column].where((frame["model"] != model) | (frame["G"] != G), value)
+
+
+def own(predictions: pd.DataFrame) -> pd.Series:
+    """Whether K and p* were measured on the process that is predicted."""
+    return predictions["calibration"].eq(predictions["G"].isna().map({True: "mean field", False: "finite group"}))
+
+
+OUTSIDE = {"effect": 0.2, "low": 0.1, "high": 0.3, "p_equivalence": 0.9}
 FLIPS = [
     ("C1", "fits", {"r2": 0.90}, NO),
-    ("C1", "fits", {"r2": lambda f: f["r2"].where((f["model"] != "llama") | (f["G"] != 4), 0.9)}, PARTLY),
-    ("C1", "fits", {"r2": np.nan}, NO),
+    ("C1", "fits", {"r2": of_cell("llama", 4, "r2", 0.9)}, PARTLY),
+    ("C1", "fits", {"r2": of_cell("llama", 4, "r2", np.nan)}, YES),
+    ("C1", "fits", {"r2": np.nan}, UNTESTED),
     ("C2", "fits", {"aicc": -870.0}, NO),
+    ("C2", "fits", {"aicc": of_cell("llama", 4, "aicc", -870.0)}, PARTLY),
+    ("C2", "fits", {"aicc": of_cell("llama", 4, "aicc", np.nan)}, YES),
+    ("C2", "fits", {"aicc": np.nan}, UNTESTED),
     ("C2", "fits", {"f_p_effective": 0.2}, PARTLY),
     ("C2", "fits", {"sse_early_exponential": 0.08}, PARTLY),
-    ("C3", "group_size", {"p": 0.001, "effect": 0.2, "p_equivalence": 0.9}, NO),
+    ("C3", "group_size", {"effect": 0.2, "low": 0.1, "high": 0.3, "p_equivalence": 0.9}, NO),
+    ("C3", "group_size", {"effect": 0.2, "low": 0.04, "high": 0.36, "p": 0.01, "p_equivalence": 0.9}, UNTESTED),
+    ("C3", "group_size", {name: of_model("llama", name, x) for name, x in OUTSIDE.items()}, NO),
     ("C3", "group_size", {"p_equivalence": of_model("llama", "p_equivalence", 0.4)}, PARTLY),
     ("C3", "group_size", {"p_equivalence": 0.4}, UNTESTED),
-    ("C4", "group_size", {"p": 0.001, "effect": -0.2}, NO),
+    ("C4", "group_size", {"effect": -0.2, "low": -0.3, "high": -0.06, "p_equivalence": 0.9}, NO),
+    ("C4", "group_size", {"effect": -0.2, "low": -0.3, "high": -0.04, "p_equivalence": 0.9}, UNTESTED),
     ("C4", "group_size", {"p_equivalence": np.nan, "p": np.nan}, UNTESTED),
-    ("C5", "group_size", {"value_low": 0.001}, NO),
-    ("C5", "group_size", {"value_low": 0.03}, PARTLY),
-    ("C5", "group_size", {"n_low": 2, "n_high": 2}, UNTESTED),
-    ("C5", "group_size", {"effect": np.nan}, UNTESTED),
     ("C6", "transfer_summary", {"gain_out_low": -0.1}, NO),
     ("C6", "transfer_summary", {"gain_out_low": of_model("llama", "gain_out_low", -0.1)}, PARTLY),
     ("C6", "transfer", {"gain": lambda f: f["gain"].where(f["distance"] < 8, -0.1)}, PARTLY),
@@ -147,6 +170,10 @@ FLIPS = [
     ("C14", "overdamped_limit", {"max_abs_difference": [0.1, 0.2, 0.3, 0.4]}, NO),
     ("C14", "overdamped_limit", {"leading_order": 1.0}, PARTLY),
     ("C15", "predictions", {"r2": 0.5}, NO),
+    ("C15", "predictions", {"r2": lambda f: f["r2"].where(~own(f), 0.5)}, NO),
+    ("C15", "predictions", {"r2": lambda f: f["r2"].where(own(f), 0.5)}, PARTLY),
+    ("C15", "predictions", {"r2": lambda f: f["r2"].where(f["eta"] < 0.25, 0.5)}, NO),
+    ("C15", "predictions", {"r2": lambda f: f["r2"].where(f["eta"] < 0.35, 0.5)}, PARTLY),
 ]
 
 
@@ -167,9 +194,60 @@ def test_without_a_distilled_model_nothing_is_said_about_it():
 
 
 def test_thresholds_come_from_the_config():
-    strict = replace(evidence(), claims=CLAIM_OPTIONS | {"r2_floor": 0.99})
+    strict = replace(evidence(), claims=CONFIG["claims"] | {"r2_floor": 0.99})
     assert verdicts(strict)["C1"] == NO
     assert "R^2 >= 0.99" in ledger(strict).set_index("id").loc["C1", "test"]
+
+
+def numbers(found: Evidence, id: str) -> str:
+    return ledger(found).set_index("id").loc[id, "numbers"]
+
+
+def test_cells_without_a_fit_are_counted():
+    assert "3 of 3 fitted cells reach R^2 >= 0.91, 1 of 4 cells not fitted" in numbers(
+        changed("fits", r2=of_cell("llama", 4, "r2", np.nan)), "C1"
+    )
+    assert numbers(changed("fits", aicc=np.nan), "C2") == "4 of 4 cells not fitted"
+
+
+@pytest.mark.parametrize(
+    ("value_low", "one", "ratio"),
+    [(0.001, "contains", "does not contain"), (0.002, "contains", "contains"), (0.004, "does not contain", "contains")],
+)
+def test_scatter_is_set_against_both_expectations(value_low, one, ratio):
+    """Pooled over two models the F quantile 0.975 at (22, 22) is 2.358."""
+    found = changed("group_size", value_low=value_low)
+    text = numbers(found, "C5")
+    x = value_low / 0.001
+    assert f"ratio of variances {x:.3g} [{x / 2.3579:.3g}, {x * 2.3579:.3g}]" in text
+    assert f"the interval {one} 1, expected at equal completions" in text
+    assert f"the interval {ratio} 4, expected at equal prompts" in text
+    assert verdicts(found)["C5"] == UNTESTED
+
+
+def test_one_group_size_compares_nothing():
+    found = replace(evidence(), group_size=complete(pd.DataFrame(columns=list(GROUP_SIZE.columns)), GROUP_SIZE))
+    for id in ("C3", "C4", "C5"):
+        assert verdicts(found)[id] == UNTESTED
+        assert numbers(found, id) == "one group size: nothing to compare"
+
+
+def test_bandit_errors_are_students_over_replicas():
+    """Four replicas: half an interval is t(3) = 3.18 errors; the config's level sets that of the slope alone."""
+    few = changed("stationary_variance", replicas=4, variance=lambda f: 0.1 / f["G"])
+    strict = replace(few, analysis=few.analysis | {"alpha": 0.01})
+    x, error = np.log([2.0, 4.0, 8.0, 16.0, 32.0]), 0.05 / stats.t.ppf(0.975, 3)
+    for found, quantile in ((few, 1.959964), (strict, 2.575829)):
+        half = quantile * error / np.sqrt(np.sum((x - x.mean()) ** 2))
+        assert f"slope -1 [{-1 - half:.3g}, {-1 + half:.3g}]" in numbers(found, "C12")
+
+
+def test_predictions_are_counted_per_calibration():
+    text = numbers(changed("predictions", r2=lambda f: f["r2"].where(own(f), 0.5)), "C15")
+    assert "R^2 >= 0.9 in 10 of 10 predictions with the predicted process's own K and p*" in text
+    assert "deterministic mean field, its own K and p*: 5 of 5 predictions" in text
+    assert "sampled groups, their exact drift's K and p*: 5 of 5 predictions" in text
+    assert "sampled groups, the mean field's K and p*: 0 of 5 predictions" in text
 
 
 def test_one_seed_per_cell_still_gives_a_ledger():
@@ -192,20 +270,6 @@ def test_shape_of_trajectories():
     assert shape(0.8 - 0.5 * phi(t, 0.1, 1.5)) == "monotone"
     assert shape(0.2 + 0.5 * phi(t, 0.1, 0.4)) == "damped oscillation"
     assert shape(0.5 - 0.3 * np.cos(0.2 * t)) == "sustained oscillation"
-
-
-def test_weighted_slope_of_a_line():
-    x, error = np.log([2.0, 4.0, 8.0, 16.0]), np.array([0.1, 0.2, 0.1, 0.2])
-    slope, low, high = weighted_slope(x, 3 - x, error, 0.05)
-    weight = 1 / error**2
-    mean = np.sum(weight * x) / weight.sum()
-    assert slope == pytest.approx(-1)
-    assert (high - low) / 2 == pytest.approx(1.959964 / np.sqrt(np.sum(weight * (x - mean) ** 2)))
-
-
-def test_r2_interval():
-    low, high = r2_interval(0.81, 28, 0.05)  # R = 0.9, z = 1.4722 +- 1.96 / 5
-    assert (low, high) == pytest.approx((np.tanh(1.47222 - 0.391993) ** 2, np.tanh(1.47222 + 0.391993) ** 2), rel=1e-5)
 
 
 def test_page_shows_every_claim_with_word_and_symbol(tmp_path):

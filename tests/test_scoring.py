@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grpo_dynamics.tasks import latex
 from grpo_dynamics.tasks.numbers import agree, whole_number
-from grpo_dynamics.tasks.scoring import Score, reward_function, scorable, score
+from grpo_dynamics.tasks.scoring import Score, scorable, score, verifiable_reward
 
 
 @pytest.mark.parametrize(
@@ -201,12 +201,13 @@ def test_bad_input(gold, kind):
         score("7", gold, kind)
 
 
-def test_reward_function_takes_strings_and_conversations():
-    reward = reward_function("number")
-    answers = ["7", "8"]
-    assert reward(prompts=["p", "p"], completions=["#### 7"] * 2, answer=answers, trainer_state=None) == [1.0, 0.0]
+def test_reward_takes_strings_and_conversations_and_the_kind_of_each_row():
+    columns = {"prompts": ["p", "p"], "answer": ["7", "8"], "kind": ["number", "number"]}
+    assert verifiable_reward(completions=["#### 7"] * 2, trainer_state=None, **columns) == [1.0, 0.0]
     chats = [[{"role": "assistant", "content": text}] for text in ("#### 7", "\\boxed{8}")]
-    assert reward(prompts=["p", "p"], completions=chats, answer=answers) == [1.0, 1.0]
+    assert verifiable_reward(completions=chats, **columns) == [1.0, 1.0]
+    columns |= {"answer": ["\\frac{1}{2}", "8"], "kind": ["latex", "number"]}
+    assert verifiable_reward(completions=["\\boxed{\\frac{2}{4}}", "8"], **columns) == [1.0, 1.0]
 
 
 @given(st.integers(-(10**12), 10**12))

@@ -209,6 +209,36 @@ def test_a_run_that_is_killed_resumes_without_gap_or_duplicate(base, data, tmp_p
     pd.testing.assert_frame_equal(whole.drop(columns="seconds"), resumed.drop(columns="seconds"), rtol=1e-6)
 
 
+def test_checkpoints_of_another_config_are_not_resumed(tmp_path):
+    checkpoints, data = tmp_path / "checkpoints", tmp_path / "train.jsonl"
+    data.write_text("one")
+    settings = json.dumps({"seed": 1, "grpo": GRPO})
+
+    def saved():
+        run.keep_only_own(checkpoints, settings, 4, 0, [data])
+        (checkpoints / "checkpoint-8").mkdir(exist_ok=True)
+        (checkpoints / "checkpoint-8" / "complete").touch()
+
+    saved()
+    run.keep_only_own(checkpoints, settings, 4, 0, [data])
+    assert run.last_checkpoint(checkpoints).name == "checkpoint-8"
+    run.keep_only_own(checkpoints, settings, 16, 0, [data])
+    assert run.last_checkpoint(checkpoints) is None
+    saved()
+    data.write_text("two")
+    run.keep_only_own(checkpoints, settings, 4, 0, [data])
+    assert run.last_checkpoint(checkpoints) is None
+
+
+def test_a_diverged_step_becomes_empty_cells(tmp_path, history):
+    broken = {**history[0], "grad_norm": float("inf"), PREFIX + "kl": float("nan")}
+    log = run.run_log([broken, {"train_loss": 1.0}, *history[1:]], "tiny", 4, 0)
+    tables.write(log, tmp_path / "log.csv", tables.RUN_LOG)
+    read = tables.read(tmp_path / "log.csv", tables.RUN_LOG)
+    assert len(read) == len(history)
+    assert read.loc[0, ["grad_norm", "kl"]].isna().all()
+
+
 def test_dataset_keeps_answers_as_text(tmp_path):
     problems.write([{"id": "1", "question": "q", "answer": "007", "kind": "number"}], tmp_path / "p.jsonl")
     rows = run.dataset(tmp_path / "p.jsonl")

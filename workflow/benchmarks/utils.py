@@ -7,6 +7,7 @@ from pathlib import Path
 
 import datasets
 
+from grpo_dynamics.seeds import derive
 from grpo_dynamics.tasks import benchmarks
 from grpo_dynamics.tasks.scoring import score
 
@@ -18,6 +19,7 @@ def load(
     revisions: dict[str, str] | None = None,
     items: int | None = None,
     samples: int | dict[str, int] = 1,
+    seed: int = 0,
     **metadata: object,
 ) -> dict[str, datasets.Dataset]:
     """The documents of one task: a row for each problem and sample.
@@ -40,13 +42,15 @@ def load(
         At most so many problems, the same random choice for every checkpoint.
     samples : int or dict
         Completions per problem, for all benchmarks or by benchmark (1 where it is not named).
+    seed : int
+        The study's seed, from which the choice of problems derives.
     """
     path = (data_files or {}).get(benchmark)
     if path is None and benchmark.startswith("ladder_") and data_dir is not None:
         path = Path(data_dir) / f"{benchmark}.jsonl"
     problems = benchmarks.load(benchmark, path, (revisions or {}).get(benchmark))
     if items is not None and items < len(problems):
-        chosen = sorted(random.Random(benchmark).sample(range(len(problems)), items))
+        chosen = sorted(random.Random(derive(seed, "items", benchmark)).sample(range(len(problems)), items))
         problems = [problems[index] for index in chosen]
     without_score = benchmarks.unscorable(problems)
     repeats = samples.get(benchmark, 1) if isinstance(samples, dict) else samples

@@ -6,6 +6,7 @@ The line names the key, the value found and what is allowed. The schema with all
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def _line(error: jsonschema.ValidationError) -> str:
     schema = error.schema
     match error.validator:
         case "additionalProperties":
-            unknown = sorted(set(error.instance) - set(schema.get("properties", {})))
+            unknown = sorted(map(str, set(error.instance) - set(schema.get("properties", {}))))
             allowed = ", ".join(sorted(schema.get("properties", {})))
             return f"{key}: unknown key {', '.join(unknown)}; allowed: {allowed}"
         case "required":
@@ -69,6 +70,14 @@ def _line(error: jsonschema.ValidationError) -> str:
     allowed = " and ".join([expected, *limits])
     about = f" ({schema['description']})" if "description" in schema else ""
     return f"{key}: found {_show(error.instance)}, allowed: {allowed}{about}"
+
+
+def _leaves(value: Any, path: tuple = ()) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(part, (*path, key))
+    else:
+        yield _key(path), value
 
 
 def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
@@ -103,17 +112,34 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
         )
     evaluation = config["evaluation"]
     known = sorted(path.stem for path in (root / "workflow" / "benchmarks").glob("[!_]*.yaml"))
-    for name in evaluation["benchmarks"]:
+    named = {"benchmarks": evaluation["benchmarks"], "data_files": evaluation["data_files"]}
+    named |= {"revisions": evaluation["revisions"]}
+    if isinstance(evaluation["samples"], dict):
+        named["samples"] = evaluation["samples"]
+    for key, name in ((key, name) for key, names in named.items() for name in names):
         if name not in known:
-            yield f"evaluation.benchmarks: found {_show(name)}, allowed: {', '.join(known)}"
+            yield f"evaluation.{key}: found {_show(name)}, allowed: {', '.join(known)}"
+    own = {"ladder": "ladder_in_distribution", "gsm8k": "gsm8k"}[config["task"]]
+    if evaluation["benchmarks"][0] != own:
+        yield (
+            f"evaluation.benchmarks: found {_show(evaluation['benchmarks'][0])} first, allowed: {own} first, since "
+            f"the order is the distance from task = {config['task']}"
+        )
     if evaluation["items"] is None and any(name.startswith("ladder_") for name in evaluation["benchmarks"]):
         yield "evaluation.items: found null, allowed: a number, since the ladder's problems are generated"
-    sampled = evaluation["samples"] if isinstance(evaluation["samples"], int) else max(evaluation["samples"].values())
+    sampled = (
+        evaluation["samples"]
+        if isinstance(evaluation["samples"], int)
+        else max(evaluation["samples"].values(), default=1)
+    )
     if sampled > 1 and evaluation["temperature"] == 0:
         yield f"evaluation.temperature: found 0, allowed: a value > 0, since evaluation.samples asks for {sampled}"
     files = {f"evaluation.data_files.{name}": path for name, path in evaluation["data_files"].items()}
-    data = config["training_data"]
-    files |= {f"training_data.{name}": data[name] for name in ("train", "heldout") if data[name] is not None}
+    data = {name: config["training_data"][name] for name in ("train", "heldout") if config["training_data"][name]}
+    files |= {f"training_data.{name}": path for name, path in data.items()}
+    if config["task"] == "ladder" and data:
+        name = min(data)
+        yield f"training_data.{name}: found {_show(data[name])}, allowed: null, since task = ladder makes its own"
     for key, path in files.items():
         if not Path(path).is_file():
             yield f"{key}: found {_show(path)}, allowed: a file that exists"
@@ -135,6 +161,9 @@ def resolve(config: dict, root: str | Path) -> dict:
         One line with the key, the value found and what is allowed.
     """
     root = Path(root)
+    for key, value in _leaves(config):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"config: {key}: found {value}, allowed: a finite number")
     schema = yaml.safe_load((root / "config" / "schema.yaml").read_text())
     errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(config), key=lambda e: list(map(str, e.path)))
     if errors:

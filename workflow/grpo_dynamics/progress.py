@@ -14,20 +14,22 @@ class Progress:
         What is worked on; starts every line.
     total : int
         Number of steps.
-    every : int
-        Steps between two lines.
     done : int
         Steps done before, by an interrupted job.
+    seconds : float
+        Least time between two lines; the last step is always reported.
     """
 
-    def __init__(self, label: str, total: int, every: int, done: int = 0):
-        self._label, self._total, self._every, self._before = label, total, every, done
-        self._started = time.monotonic()
+    def __init__(self, label: str, total: int, done: int = 0, seconds: float = 15.0):
+        self._label, self._total, self._before, self._seconds = label, total, done, seconds
+        self._started = self._reported = time.monotonic()
 
     def report(self, step: int, **values: float) -> None:
-        """Print a line if `step` (from 1) is due; `values` are shown by name with three decimals."""
-        if step % self._every and step != self._total:
+        """Print a line if one is due after `step` steps; `values` are shown by name with three decimals."""
+        now = time.monotonic()
+        if step < self._total and now - self._reported < self._seconds:
             return
-        left = (time.monotonic() - self._started) / (step - self._before) * (self._total - step)
+        self._reported = now
+        left = (now - self._started) / (step - self._before) * (self._total - step)
         shown = "".join(f"  {name} {value:.3f}" for name, value in values.items())
-        print(f"{self._label}: step {step}/{self._total}{shown}  {left:.0f} s left", flush=True)
+        print(f"{self._label}: {step}/{self._total}{shown}  {left:.0f} s left", flush=True)

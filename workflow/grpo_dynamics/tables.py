@@ -12,111 +12,119 @@ from pathlib import Path
 import pandas as pd
 import pandera.pandas as pa
 
-_SHARE = pa.Check.in_range(0, 1)
-_POSITIVE = pa.Check.gt(0)
-_NOT_NEGATIVE = pa.Check.ge(0)
+from grpo_dynamics.command import InputError
+
+SHARE = pa.Check.in_range(0, 1)
+POSITIVE = pa.Check.gt(0)
+NOT_NEGATIVE = pa.Check.ge(0)
 
 
-def _column(dtype, description: str, *checks: pa.Check, nullable: bool = False) -> pa.Column:
+def column(dtype, description: str, *checks: pa.Check, nullable: bool = False) -> pa.Column:
     return pa.Column(dtype, list(checks), description=description, nullable=nullable, coerce=True)
 
 
-def _schema(name: str, columns: dict[str, pa.Column], unique: list[str]) -> pa.DataFrameSchema:
+def schema(name: str, columns: dict[str, pa.Column], unique: list[str]) -> pa.DataFrameSchema:
     return pa.DataFrameSchema(columns, name=name, unique=unique, strict=True, ordered=True)
 
 
-_MODEL = _column(str, "name of the model in the config's catalogue")
-_G = _column("Int64", "group size: completions per prompt", pa.Check.ge(2))
-_SEED = _column("Int64", "seed of the run, as listed in the config", _NOT_NEGATIVE)
+MODEL = column(str, "name of the model in the config's catalogue")
+G = column("Int64", "group size: completions per prompt", pa.Check.ge(2))
+SEED = column("Int64", "seed of the run, as listed in the config", NOT_NEGATIVE)
 
-RUN_LOG = _schema(
+RUN_LOG = schema(
     "run log",
     {
-        "model": _MODEL,
-        "G": _G,
-        "seed": _SEED,
-        "step": _column("Int64", "optimiser step, from 1", _POSITIVE),
-        "sample_age": _column("Int64", "optimiser steps since the batch was sampled, 0 .. K_ref - 1", _NOT_NEGATIVE),
-        "reward": _column(float, "mean reward of the batch's completions (measured when sample_age is 0)"),
-        "reward_std": _column(float, "within-group standard deviation of the reward (population), mean over groups"),
-        "advantage_variance": _column(float, "variance of the advantages over the batch (population)", _NOT_NEGATIVE),
-        "collapsed_share": _column(float, "share of groups whose rewards are all equal", _SHARE),
-        "entropy": _column(float, "policy entropy, nats per token, mean over completion tokens", _NOT_NEGATIVE),
-        "kl": _column(float, "KL to the base model, nats per token (k3 estimator), mean over completion tokens"),
-        "grad_norm": _column(float, "norm of the gradient before clipping", _NOT_NEGATIVE),
-        "clip_low": _column(float, "share of tokens clipped below 1 - clip_epsilon", _SHARE),
-        "clip_high": _column(float, "share of tokens clipped above 1 + clip_epsilon", _SHARE),
-        "ratio_min": _column(float, "smallest importance ratio pi/pi_old of a token", _NOT_NEGATIVE),
-        "ratio_mean": _column(float, "mean importance ratio over completion tokens", _NOT_NEGATIVE),
-        "ratio_max": _column(float, "largest importance ratio of a token", _NOT_NEGATIVE),
-        "heldout_reward": _column(
-            float, "reward on held-out problems after this step; empty where not measured", _SHARE, nullable=True
+        "model": MODEL,
+        "G": G,
+        "seed": SEED,
+        "step": column("Int64", "optimiser step, from 1", POSITIVE),
+        "sample_age": column("Int64", "optimiser steps since the batch was sampled, 0 .. K_ref - 1", NOT_NEGATIVE),
+        "reward": column(float, "mean reward of the batch's completions (measured when sample_age is 0)"),
+        "reward_std": column(float, "within-group standard deviation of the reward (population), mean over groups"),
+        "advantage_variance": column(float, "variance of the advantages over the batch (population)", NOT_NEGATIVE),
+        "collapsed_share": column(float, "share of groups whose rewards are all equal", SHARE),
+        "entropy": column(
+            float, "policy entropy, nats per token, mean over completion tokens", NOT_NEGATIVE, nullable=True
         ),
-        "learning_rate": _column(float, "eta", _NOT_NEGATIVE),
-        "loss": _column(float, "the trainer's loss"),
-        "completion_length": _column(float, "tokens per completion, mean", _NOT_NEGATIVE),
-        "truncated_share": _column(float, "share of completions cut at max_completion_length", _SHARE),
-        "tokens": _column("Int64", "completion tokens in the batch", _NOT_NEGATIVE),
-        "seconds": _column(float, "wall time of the step, without the held-out measurement", _NOT_NEGATIVE),
+        "kl": column(
+            float, "KL to the base model, nats per token (k3 estimator), mean over completion tokens", nullable=True
+        ),
+        "grad_norm": column(
+            float, "norm of the gradient before clipping; empty if not finite", NOT_NEGATIVE, nullable=True
+        ),
+        "clip_low": column(float, "share of tokens clipped below 1 - clip_epsilon", SHARE),
+        "clip_high": column(float, "share of tokens clipped above 1 + clip_epsilon", SHARE),
+        "ratio_min": column(float, "smallest importance ratio pi/pi_old of a token", NOT_NEGATIVE, nullable=True),
+        "ratio_mean": column(float, "mean importance ratio over completion tokens", NOT_NEGATIVE, nullable=True),
+        "ratio_max": column(float, "largest importance ratio of a token", NOT_NEGATIVE, nullable=True),
+        "heldout_reward": column(
+            float, "reward on held-out problems after this step; empty where not measured", SHARE, nullable=True
+        ),
+        "learning_rate": column(float, "eta", NOT_NEGATIVE),
+        "loss": column(float, "the trainer's loss; empty if not finite", nullable=True),
+        "completion_length": column(float, "tokens per completion, mean", NOT_NEGATIVE),
+        "truncated_share": column(float, "share of completions cut at max_completion_length", SHARE),
+        "tokens": column("Int64", "completion tokens in the batch", NOT_NEGATIVE),
+        "seconds": column(float, "wall time of the step, without the held-out measurement", NOT_NEGATIVE),
     },
     unique=["model", "G", "seed", "step"],
 )
 
 # A checkpoint is named by (model, G, seed); both are empty for the base model.
-_CHECKPOINT = {
-    "model": _MODEL,
-    "G": _column("Int64", "group size of the run; empty for the base model", nullable=True),
-    "seed": _column("Int64", "seed of the run; empty for the base model", nullable=True),
-    "benchmark": _column(str, "benchmark, as listed in the config"),
+CHECKPOINT = {
+    "model": MODEL,
+    "G": column("Int64", "group size of the run; empty for the base model", nullable=True),
+    "seed": column("Int64", "seed of the run; empty for the base model", nullable=True),
+    "benchmark": column(str, "benchmark, as listed in the config"),
 }
 
-EVALUATION_ITEMS = _schema(
+EVALUATION_ITEMS = schema(
     "evaluation items",
     {
-        **_CHECKPOINT,
-        "item": _column(str, "the problem's id in its benchmark"),
-        "sample": _column("Int64", "index of the sampled completion, from 0", _NOT_NEGATIVE),
-        "gold": _column(str, "right answer"),
-        "answer": _column(str, "answer found in the completion; empty if none", nullable=True),
-        "found_by": _column(
+        **CHECKPOINT,
+        "item": column(str, "the problem's id in its benchmark"),
+        "sample": column("Int64", "index of the sampled completion, from 0", NOT_NEGATIVE),
+        "gold": column(str, "right answer"),
+        "answer": column(str, "answer found in the completion; empty if none", nullable=True),
+        "found_by": column(
             str,
             "how the answer was found",
             pa.Check.isin(["box", "marker", "last number", "none", "timeout", "unscorable"]),
         ),
-        "reward": _column(
+        "reward": column(
             float,
             "1 if right, else 0; empty where the gold cannot be scored or the comparison timed out",
             nullable=True,
         ),
-        "completion": _column(str, "the completion as generated"),
+        "completion": column(str, "the completion as generated"),
     },
     unique=["model", "G", "seed", "benchmark", "item", "sample"],
 )
 
-EVALUATIONS = _schema(
+EVALUATIONS = schema(
     "evaluations",
     {
-        **_CHECKPOINT,
-        "distance": _column("Int64", "rank of distance from the training task, 0 = in distribution", _NOT_NEGATIVE),
-        "items": _column("Int64", "scored problems", _NOT_NEGATIVE),
-        "samples": _column("Int64", "completions per problem", _POSITIVE),
-        "accuracy": _column(float, "mean reward over problems and samples", _SHARE),
-        "standard_error": _column(float, "of the accuracy, over problems; empty for fewer than two", nullable=True),
-        "no_answer_share": _column(float, "share of completions without an answer", _SHARE),
-        "unscorable": _column("Int64", "problems whose gold answer does not score as right", _NOT_NEGATIVE),
-        "timeouts": _column("Int64", "completions whose comparison timed out", _NOT_NEGATIVE),
+        **CHECKPOINT,
+        "distance": column("Int64", "rank of distance from the training task, 0 = in distribution", NOT_NEGATIVE),
+        "items": column("Int64", "scored problems", NOT_NEGATIVE),
+        "samples": column("Int64", "completions per problem", POSITIVE),
+        "accuracy": column(float, "mean reward over problems and samples", SHARE),
+        "standard_error": column(float, "of the accuracy, over problems; empty for fewer than two", nullable=True),
+        "no_answer_share": column(float, "share of completions without an answer", SHARE),
+        "unscorable": column("Int64", "problems whose gold answer does not score as right", NOT_NEGATIVE),
+        "timeouts": column("Int64", "completions whose comparison timed out", NOT_NEGATIVE),
     },
     unique=["model", "G", "seed", "benchmark"],
 )
 
-STAGE_TIMES = _schema(
+STAGE_TIMES = schema(
     "stage times",
     {
-        "stage": _column(str, "stage of the study, after the folder of its benchmark files"),
-        "jobs": _column("Int64", "jobs of the stage", _POSITIVE),
-        "seconds": _column(float, "wall time of its jobs, added up, s", _NOT_NEGATIVE),
-        "longest": _column(float, "wall time of its longest job, s", _NOT_NEGATIVE),
-        "memory": _column(float, "largest resident memory of a job, MB; empty if too short to be seen", nullable=True),
+        "stage": column(str, "stage of the study, after the folder of its benchmark files"),
+        "jobs": column("Int64", "jobs of the stage", POSITIVE),
+        "seconds": column(float, "wall time of its jobs, added up, s", NOT_NEGATIVE),
+        "longest": column(float, "wall time of its longest job, s", NOT_NEGATIVE),
+        "memory": column(float, "largest resident memory of a job, MB; empty if too short to be seen", nullable=True),
     },
     unique=["stage"],
 )
@@ -134,13 +142,24 @@ def check(table: pd.DataFrame, schema: pa.DataFrameSchema, source: object = "tab
         columns = [name for name in schema.columns if name in table.columns]
         extra = [name for name in table.columns if name not in schema.columns]
         return schema.validate(table[columns + extra])
-    except pa.errors.SchemaError as error:
-        column = getattr(error.schema, "name", None) or schema.name
-        found = error.failure_cases
-        if isinstance(found, pd.DataFrame) and "failure_case" in found:
-            found = found["failure_case"].iloc[0]
-        expected = error.check if not isinstance(error.check, pa.Check) else error.check.error or error.check.name
-        raise ValueError(f"{source}: {schema.name}: column {column}: found {found}, expected {expected}") from error
+    except (pa.errors.SchemaError, pa.errors.SchemaErrors) as error:
+        first = error.schema_errors[0] if isinstance(error, pa.errors.SchemaErrors) else error
+        raise InputError(f"{source}: {schema.name}: {_explain(first)}") from error
+
+
+def _explain(error: pa.errors.SchemaError) -> str:
+    found = error.failure_cases
+    if isinstance(found, pd.DataFrame):
+        found = found["failure_case"].iloc[0] if "failure_case" in found else found.iloc[0].to_dict()
+    match error.reason_code:
+        case pa.errors.SchemaErrorReason.COLUMN_NOT_IN_DATAFRAME:
+            return f"found no column {found}, expected the columns {', '.join(error.schema.columns)}"
+        case pa.errors.SchemaErrorReason.COLUMN_NOT_IN_SCHEMA:
+            return f"found the column {found}, expected only {', '.join(error.schema.columns)}"
+        case pa.errors.SchemaErrorReason.DUPLICATES:
+            return f"found several rows with {found}, expected one for each {', '.join(error.schema.unique)}"
+    expected = error.check.error or error.check.name if isinstance(error.check, pa.Check) else error.check
+    return f"column {error.schema.name}: found {found}, expected {expected}"
 
 
 def read(path: str | Path, schema: pa.DataFrameSchema) -> pd.DataFrame:

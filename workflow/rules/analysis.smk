@@ -25,7 +25,7 @@ rule fits:
     message:
         "Fitting the three-phase law and the single exponential to every run"
     shell:
-        "python {input.script} --runs {input.runs:q} --settings {params.settings:q} --output {output:q} > {log:q} 2>&1"
+        "python {input.script:q} --runs {input.runs:q} --settings {params.settings:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule group_size:
@@ -50,7 +50,7 @@ rule group_size:
     message:
         "Comparing the smallest and the largest group size"
     shell:
-        "python {input.script} --runs {input.runs:q} --fits {input.fits:q} --settings {params.settings:q} "
+        "python {input.script:q} --runs {input.runs:q} --fits {input.fits:q} --settings {params.settings:q} "
         "--output {output:q} > {log:q} 2>&1"
 
 
@@ -78,7 +78,7 @@ rule transfer:
     message:
         "Gains on all benchmarks, with bootstrap intervals"
     shell:
-        "python {input.script} --evaluations {input.evaluations:q} --items {input.completions:q} "
+        "python {input.script:q} --evaluations {input.evaluations:q} --items {input.completions:q} "
         "--settings {params.settings:q} --seed {params.seed} --output {output.gains:q} --summary {output.summary:q} "
         "> {log:q} 2>&1"
 
@@ -104,5 +104,5 @@ rule diagnostics:
     message:
         "Diagnosing every run"
     shell:
-        "python {input.script} --runs {input.runs:q} --settings {params.settings:q} --output {output:q} "
+        "python {input.script:q} --runs {input.runs:q} --settings {params.settings:q} --output {output:q} "
         "> {log:q} 2>&1"

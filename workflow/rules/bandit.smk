@@ -43,7 +43,7 @@ rule bandit_fixed_point:
     message:
         "Finding the bandit's fixed point and measuring its stiffness K"
     shell:
-        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} "
+        "python {input.script:q} --problem {params.problem:q} --settings {params.settings:q} "
         "--output {output:q} > {log:q} 2>&1"
 
 
@@ -68,7 +68,7 @@ rule bandit_thresholds:
     message:
         "Measuring the bandit's onset of oscillation and loss of stability over mu and K_ref"
     shell:
-        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} "
+        "python {input.script:q} --problem {params.problem:q} --settings {params.settings:q} "
         "--output {output:q} > {log:q} 2>&1"
 
 
@@ -93,7 +93,7 @@ rule bandit_trajectories:
     message:
         "Simulating the bandit through the transition at growing K_ref"
     shell:
-        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} "
+        "python {input.script:q} --problem {params.problem:q} --settings {params.settings:q} "
         "--output {output:q} > {log:q} 2>&1"
 
 
@@ -119,7 +119,7 @@ rule bandit_stationary_variance:
     message:
         "Simulating the bandit's stationary variance at growing group size G"
     shell:
-        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} --seed {params.seed} "
+        "python {input.script:q} --problem {params.problem:q} --settings {params.settings:q} --seed {params.seed} "
         "--output {output:q} > {log:q} 2>&1"
 
 
@@ -145,7 +145,7 @@ rule bandit_predictions:
     message:
         "Predicting the bandit's mean trajectories from the hyperparameters and K, with no fit"
     shell:
-        "python {input.script} --problem {params.problem:q} --settings {params.settings:q} --seed {params.seed} "
+        "python {input.script:q} --problem {params.problem:q} --settings {params.settings:q} --seed {params.seed} "
         "--output {output:q} > {log:q} 2>&1"
 
 
@@ -169,7 +169,7 @@ rule bandit_overdamped_limit:
     message:
         "Comparing the three-phase law with its overdamped limit, the single exponential"
     shell:
-        "python {input.script} --settings {params.settings:q} " "--output {output:q} > {log:q} 2>&1"
+        "python {input.script:q} --settings {params.settings:q} " "--output {output:q} > {log:q} 2>&1"
 
 
 rule figure_bandit_trajectories:
@@ -202,7 +202,7 @@ rule figure_bandit_trajectories:
     message:
         "Drawing the bandit's trajectories through the transition"
     shell:
-        "python {input.script} --trajectories {input.trajectories:q} --pdf {output.pdf:q} "
+        "python {input.script:q} --trajectories {input.trajectories:q} --pdf {output.pdf:q} "
         "--png {output.png:q} > {log:q} 2>&1"
 
 
@@ -236,5 +236,5 @@ rule figure_bandit_regime_map:
     message:
         "Drawing the bandit's regime map"
     shell:
-        "python {input.script} --thresholds {input.thresholds:q} --pdf {output.pdf:q} "
+        "python {input.script:q} --thresholds {input.thresholds:q} --pdf {output.pdf:q} "
         "--png {output.png:q} > {log:q} 2>&1"

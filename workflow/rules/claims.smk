@@ -22,6 +22,7 @@ rule claims:
             "analysis/fits.py",
             "analysis/intervals.py",
             "analysis/pages.py",
+            "analysis/tables.py",
         ),
         template=f"{REPORT_TEMPLATES}/claims.html.j2",
         analysis=expand(
@@ -66,7 +67,7 @@ rule claims:
     message:
         "Judging the paper's claims: {output.page}"
     shell:
-        "python {input.script} --analysis {params.analysis:q} --bandit-tables {params.bandit:q} "
+        "python {input.script:q} --analysis {params.analysis:q} --bandit-tables {params.bandit:q} "
         "--settings {params.settings:q} --template {input.template:q} --output {output.table:q} --page {output.page:q} "
         "> {log:q} 2>&1"
 
@@ -74,7 +75,8 @@ rule claims:
 rule table_page:
     input:
         script=f"{SCRIPTS}/table_page.py",
-        code=code("analysis/pages.py", "analysis/tables.py"),
+        # The pages show the descriptions of the columns, so that here the schemas are code.
+        code=code("analysis/pages.py", "analysis/tables.py", "bandit/tables.py", "tables.py"),
         template=f"{REPORT_TEMPLATES}/table.html.j2",
         table=lambda wildcards: PAGE_TABLES[wildcards.table],
     output:
@@ -98,7 +100,7 @@ rule table_page:
     message:
         "The table {wildcards.table} as a page"
     shell:
-        "python {input.script} --table {wildcards.table} --source {input.table:q} "
+        "python {input.script:q} --table {wildcards.table} --source {input.table:q} "
         "--template {input.template:q} --output {output:q} > {log:q} 2>&1"
 
 

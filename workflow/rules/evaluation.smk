@@ -28,10 +28,10 @@ rule evaluate_base:
     message:
         "Evaluating the base model of {wildcards.model} on all benchmarks; progress: {log}"
     shell:
-        "export OMP_NUM_THREADS={threads}; "
+        "rm -f {log:q}; export OMP_NUM_THREADS={threads}; "
         "python -m grpo_dynamics.evaluation.run --checkpoint {params.checkpoint:q} --model {wildcards.model:q} "
         "--settings {params.settings:q} --data-dir {params.data_dir:q} --items {output.completions:q} "
-        "--summary {output.summary:q} 2> {log:q} | tee -a {log:q}"
+        "--summary {output.summary:q} 2>> {log:q} | tee -a {log:q}"
 
 
 rule evaluate_run:
@@ -59,10 +59,10 @@ rule evaluate_run:
     message:
         "Evaluating {wildcards.model}, trained with G = {wildcards.G} and seed {wildcards.seed}, on all benchmarks; progress: {log}"
     shell:
-        "export OMP_NUM_THREADS={threads}; "
+        "rm -f {log:q}; export OMP_NUM_THREADS={threads}; "
         "python -m grpo_dynamics.evaluation.run --checkpoint {params.checkpoint:q} --model {wildcards.model:q} "
         "--group-size {wildcards.G} --seed {wildcards.seed} --settings {params.settings:q} "
-        "--data-dir {params.data_dir:q} --items {output.completions:q} --summary {output.summary:q} 2> {log:q} | tee -a {log:q}"
+        "--data-dir {params.data_dir:q} --items {output.completions:q} --summary {output.summary:q} 2>> {log:q} | tee -a {log:q}"
 
 
 rule evaluations:
@@ -87,5 +87,5 @@ rule evaluations:
     message:
         "Collecting the evaluations of all checkpoints"
     shell:
-        "python {input.script} --evaluations {output.evaluations:q} --items {output.completions:q} "
+        "python {input.script:q} --evaluations {output.evaluations:q} --items {output.completions:q} "
         "{params.folders:q} > {log:q} 2>&1"

@@ -51,7 +51,7 @@ rule figure_reward_curves:
     message:
         "Drawing the reward curves with the fitted law"
     shell:
-        "python {input.script} --runs {input.runs:q} --fits {input.fits:q} "
+        "python {input.script:q} --runs {input.runs:q} --fits {input.fits:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
@@ -83,7 +83,7 @@ rule figure_group_size:
     message:
         "Drawing the reward at both group sizes"
     shell:
-        "python {input.script} --runs {input.runs:q} --comparison {input.comparison:q} "
+        "python {input.script:q} --runs {input.runs:q} --comparison {input.comparison:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
@@ -115,7 +115,7 @@ rule figure_transfer:
     message:
         "Drawing the gains on all benchmarks"
     shell:
-        "python {input.script} --gains {input.gains:q} --summary {input.summary:q} "
+        "python {input.script:q} --gains {input.gains:q} --summary {input.summary:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
@@ -146,7 +146,7 @@ rule figure_diagnostics:
     message:
         "Drawing the diagnostics of every run"
     shell:
-        "python {input.script} --table {input.table:q} "
+        "python {input.script:q} --table {input.table:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
@@ -177,5 +177,5 @@ rule figure_damping:
     message:
         "Drawing the damping ratios"
     shell:
-        "python {input.script} --fits {input.fits:q} "
+        "python {input.script:q} --fits {input.fits:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"

@@ -1,10 +1,16 @@
 # Problems and base models: generated and pretrained by the study, fetched from the hub, or local.
 
 
+# The ladder's problems do not depend on the benchmarks' code, which would otherwise retrain every model.
+TRAINING_DATA_CODE = code("tasks/training.py", "tasks/problems.py", "seeds.py") + (
+    code("tasks/ladder.py") if config["task"] == "ladder" else code("tasks/benchmarks.py", "tasks/scoring.py")
+)
+
+
 rule training_data:
     input:
         script=f"{SCRIPTS}/training_data.py",
-        code=code("tasks", "seeds.py"),
+        code=TRAINING_DATA_CODE,
         files=[path for path in (config["training_data"]["train"], config["training_data"]["heldout"]) if path],
     output:
         train=f"{RESULTS}/data/train.jsonl",
@@ -30,14 +36,14 @@ rule training_data:
     message:
         "Problems to train on and to hold out ({config[task]})"
     shell:
-        "python {input.script} --settings {params.settings:q}"
-        " --train {output.train} --heldout {output.heldout} > {log} 2>&1"
+        "python {input.script:q} --settings {params.settings:q}"
+        " --train {output.train:q} --heldout {output.heldout:q} > {log:q} 2>&1"
 
 
 rule ladder_data:
     input:
         script=f"{SCRIPTS}/ladder_data.py",
-        code=code("tasks/ladder.py", "seeds.py"),
+        code=code("tasks/ladder.py", "tasks/problems.py", "seeds.py"),
         train=f"{RESULTS}/data/train.jsonl",
         heldout=f"{RESULTS}/data/heldout.jsonl",
     output:
@@ -58,8 +64,8 @@ rule ladder_data:
     message:
         "Problems of the benchmark {wildcards.benchmark}"
     shell:
-        "python {input.script} --settings {params.settings:q} --benchmark {wildcards.benchmark}"
-        " --exclude {input.train} --exclude {input.heldout} --output {output} > {log} 2>&1"
+        "python {input.script:q} --settings {params.settings:q} --benchmark {wildcards.benchmark:q}"
+        " --exclude {input.train:q} --exclude {input.heldout:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule pretrain:
@@ -91,9 +97,9 @@ rule pretrain:
     message:
         "Pretraining the base model {wildcards.model}"
     shell:
-        "export OMP_NUM_THREADS={threads};"
-        " python -m grpo_dynamics.training.pretraining --name {wildcards.model} --settings {params.settings:q}"
-        " --output {params.folder} 2> {log} | tee -a {log}"
+        "rm -f {log:q}; export OMP_NUM_THREADS={threads};"
+        " python -m grpo_dynamics.training.pretraining --name {wildcards.model:q} --settings {params.settings:q}"
+        " --output {params.folder:q} 2>> {log:q} | tee -a {log:q}"
 
 
 rule download_model:
@@ -119,4 +125,4 @@ rule download_model:
     message:
         "Fetching {params.hub} (revision {params.revision}) from the hub"
     shell:
-        "python {input.script} --hub {params.hub} --revision {params.revision}" " --folder {params.folder} > {log} 2>&1"
+        "python {input.script:q} --hub {params.hub:q} --revision {params.revision:q}" " --folder {params.folder:q} > {log:q} 2>&1"

@@ -21,7 +21,7 @@ rule stage_times:
     message:
         "The time and memory that every stage took"
     shell:
-        "python {input.script} --folder {params.folder} --output {output} > {log} 2>&1"
+        "python {input.script:q} --folder {params.folder} --output {output} > {log} 2>&1"
 
 
 rule manifest:
@@ -45,4 +45,4 @@ rule manifest:
     message:
         "What the results were made with: config, commit, versions, hardware"
     shell:
-        "python {input.script} --settings {params.settings:q} --lock {input.lock} --output {output} > {log} 2>&1"
+        "python {input.script:q} --settings {params.settings:q} --lock {input.lock} --output {output} > {log} 2>&1"

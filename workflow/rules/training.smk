@@ -38,9 +38,9 @@ rule grpo:
         "GRPO: {wildcards.model}, G = {wildcards.G}, seed {wildcards.seed}"
     shell:
         "export OMP_NUM_THREADS={threads};"
-        " python -m grpo_dynamics.training.run --model {wildcards.model} --base {params.base}"
-        " --group-size {wildcards.G} --seed {wildcards.seed} --train {input.train} --heldout {input.heldout}"
-        " --settings {params.settings:q} --folder {params.folder} --log {output.log} 2>> {log} | tee -a {log}"
+        " python -m grpo_dynamics.training.run --model {wildcards.model:q} --base {params.base:q}"
+        " --group-size {wildcards.G:q} --seed {wildcards.seed:q} --train {input.train:q} --heldout {input.heldout:q}"
+        " --settings {params.settings:q} --folder {params.folder:q} --log {output.log:q} 2>> {log:q} | tee -a {log:q}"
 
 
 rule runs:
@@ -61,4 +61,4 @@ rule runs:
     message:
         "The logs of all runs in one table"
     shell:
-        "python {input.script} {input.logs} --output {output} > {log} 2>&1"
+        "python {input.script:q} {input.logs:q} --output {output:q} > {log:q} 2>&1"

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grpo_dynamics import tables
+from grpo_dynamics import command, tables
 from grpo_dynamics.bandit import sweeps
 from grpo_dynamics.bandit.model import Bandit
 from grpo_dynamics.bandit.tables import THRESHOLDS
@@ -24,4 +24,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grpo_dynamics import tables
+from grpo_dynamics import command, tables
 from grpo_dynamics.analysis import pages
 from grpo_dynamics.analysis import tables as schemas
 from grpo_dynamics.analysis.evidence import Evidence
@@ -48,4 +48,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

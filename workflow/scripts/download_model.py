@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 from huggingface_hub import snapshot_download
 
+from grpo_dynamics import command
+
 
 def main(
     hub: Annotated[str, typer.Option(help="id on the hub")],
@@ -18,4 +20,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

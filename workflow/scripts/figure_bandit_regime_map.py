@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from grpo_dynamics import tables
+from grpo_dynamics import command, tables
 from grpo_dynamics.bandit.tables import THRESHOLDS
 from grpo_dynamics.figures import bandit, style
 
@@ -22,4 +22,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

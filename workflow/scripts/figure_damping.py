@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grpo_dynamics import tables
+from grpo_dynamics import command, tables
 from grpo_dynamics.analysis.tables import FITS
 from grpo_dynamics.figures import style
 from grpo_dynamics.figures.damping import damping
@@ -26,4 +26,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grpo_dynamics import tables
+from grpo_dynamics import command, tables
 from grpo_dynamics.analysis.tables import TRANSFER, TRANSFER_SUMMARY
 from grpo_dynamics.figures import style
 from grpo_dynamics.figures.transfer import transfer
@@ -33,4 +33,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

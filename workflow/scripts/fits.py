@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from grpo_dynamics import tables
+from grpo_dynamics import command, tables
 from grpo_dynamics.analysis.fit_table import fit_runs
 from grpo_dynamics.analysis.tables import FITS
 
@@ -22,4 +22,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

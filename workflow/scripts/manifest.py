@@ -3,12 +3,15 @@
 import json
 import os
 import platform
+import shutil
 import subprocess
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from grpo_dynamics import command
 
 
 def main(
@@ -18,10 +21,9 @@ def main(
 ) -> None:
     """Write the config, the commit, the versions and the hardware."""
     names = [line.split("==")[0] for line in lock.read_text().splitlines() if "==" in line]
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=lock.parent, capture_output=True, text=True)
     cpu = [line.split(":")[1].strip() for line in _cpuinfo() if line.startswith("model name")]
     found = {
-        "commit": git.stdout.strip() or None,
+        "commit": _commit(lock.parent),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": cpu[0] if cpu else platform.processor(),
@@ -29,7 +31,16 @@ def main(
         "packages": {name: version for name in names if (version := _version(name))},
         "config": json.loads(settings),
     }
-    output.write_text(json.dumps(found, indent=2) + "\n")
+    temporary = output.with_name(f".{output.name}.part")
+    temporary.write_text(json.dumps(found, indent=2) + "\n")
+    temporary.replace(output)
+
+
+def _commit(folder: Path) -> str | None:
+    if not shutil.which("git"):
+        return None
+    command = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout.strip() or None
 
 
 def _cpuinfo() -> list[str]:
@@ -45,4 +56,4 @@ def _version(name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

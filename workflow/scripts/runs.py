@@ -6,7 +6,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from grpo_dynamics import tables
+from grpo_dynamics import command, tables
 
 
 def main(logs: list[Path], output: Annotated[Path, typer.Option()]) -> None:
@@ -15,4 +15,4 @@ def main(logs: list[Path], output: Annotated[Path, typer.Option()]) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

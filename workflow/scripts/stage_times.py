@@ -6,7 +6,7 @@ from typing import Annotated
 import pandas as pd
 import typer
 
-from grpo_dynamics import tables
+from grpo_dynamics import command, tables
 
 
 def main(
@@ -27,4 +27,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

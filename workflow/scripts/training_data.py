@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from grpo_dynamics import seeds
+from grpo_dynamics import command, seeds
 from grpo_dynamics.tasks import problems, training
 
 
@@ -24,4 +24,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

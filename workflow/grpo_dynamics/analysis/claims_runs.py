@@ -21,64 +21,73 @@ from grpo_dynamics.analysis.evidence import (
 from grpo_dynamics.analysis.fits import inflation
 from grpo_dynamics.analysis.intervals import r2_interval, t_interval
 
-SMALL = (
-    "Small models on generated problems: a verdict here is about these runs, not about models of billions of weights."
-)
+OWN_RUNS = "A verdict is about this study's runs; other models can behave differently."
+ONE_SIZE = "one group size: nothing to compare"
 
 
 def _cells_and_runs(fits: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return fits[fits["series"] == "mean"], fits[fits["series"] == "run"]
 
 
+def _fitted(fits: pd.DataFrame, *needed: str) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
+    """Cells and runs that have the `needed` columns, and in words how many cells lack them."""
+    cells, _ = _cells_and_runs(fits)
+    usable = _cells_and_runs(fits.dropna(subset=list(needed)))
+    return usable, of(len(cells) - len(usable[0]), len(cells), "cells not fitted")
+
+
 @claim(
     "C1",
     "The three-phase law fits the training reward of every cell (model x G).",
-    "Reproduced if R^2 >= {r2_floor} on the raw mean over seeds in every cell; partly if in more than {majority:.0%} "
-    "of the cells. Never smoothed; the runs' own R^2 stand beside it.",
+    "Reproduced if R^2 >= {r2_floor} on the raw mean over seeds in every fitted cell; partly if in more than "
+    "{majority:.0%} of them. Cells without a fit (too short or constant) are counted, not judged. Never smoothed; the "
+    "runs' own R^2 stand beside it.",
     "R^2 also depends on the number of completions per step: fewer make a noisier curve. A good fit does not show "
-    "inertia: the mean-field flow without momentum is sigmoid too. " + SMALL,
+    "inertia: the mean-field flow without momentum is sigmoid too. " + OWN_RUNS,
 )
 def c1(evidence: Evidence) -> Finding:
-    cells, runs = _cells_and_runs(evidence.fits)
+    (cells, runs), unfitted = _fitted(evidence.fits, "r2")
+    if cells.empty:
+        return Finding(NOT_TESTED, unfitted)
     floor = evidence.claims["r2_floor"]
     reached = int((cells["r2"] >= floor).sum())
-    numbers = of(reached, len(cells), f"cells reach R^2 >= {floor:g}")
-    if cells["r2"].notna().any():
-        worst = cells.loc[cells["r2"].idxmin()]
-        low, high = r2_interval(
-            worst["r2"], worst["n"] / inflation(worst["autocorrelation"]), evidence.analysis["alpha"]
-        )
+    worst = cells.loc[cells["r2"].idxmin()]
+    low, high = r2_interval(worst["r2"], worst["n"] / inflation(worst["autocorrelation"]), evidence.analysis["alpha"])
+    numbers = (
+        f"{of(reached, len(cells), 'fitted cells')} reach R^2 >= {floor:g}, {unfitted}; lowest "
+        f"{span(worst['r2'], low, high)} ({worst['model']}, G = {worst['G']}, n = {worst['n']} rewards)"
+    )
+    if len(runs):
         numbers += (
-            f"; lowest {span(worst['r2'], low, high)} ({worst['model']}, G = {worst['G']}, n = {worst['n']} steps)"
+            f"; single runs {runs['r2'].min():.3g} to {runs['r2'].max():.3g}, median {runs['r2'].median():.3g}, "
+            f"{of(int((runs['r2'] >= floor).sum()), len(runs), 'at or above it')}"
         )
-        numbers += f"; single runs {runs['r2'].min():.3g} to {runs['r2'].max():.3g}, median {runs['r2'].median():.3g}"
-        numbers += f", {of(int((runs['r2'] >= floor).sum()), len(runs), 'of them at or above it')}"
     return Finding(all_or_some(reached, len(cells), evidence.claims["majority"]), numbers)
 
 
 @claim(
     "C2",
     "The inertial term improves on the single exponential, most of all early in training.",
-    "Reproduced if in every cell's mean the law's AICc is lower and the F-test (effective points) has p < {alpha}, and "
-    "over runs the fall of the squared residual per step is larger in the first {early_share:.0%} than later, with a "
-    "{level} interval above 0; partly if the AICc is lower in more than {majority:.0%} of the cells.",
+    "Reproduced if in every fitted cell's mean the law's AICc is lower and the F-test (effective points) has "
+    "p < {alpha}, and over runs the fall of the squared residual per step is larger in the first {early_share:.0%} "
+    "than later, with a {level} interval above 0; partly if the AICc is lower in more than {majority:.0%} of the "
+    "fitted cells. Cells without a fit are counted, not judged.",
     "Shows that the curve is sigmoid, not why: logistic growth and the mean-field flow are sigmoid without inertia.",
 )
 def c2(evidence: Evidence) -> Finding:
-    cells, runs = _cells_and_runs(evidence.fits)
-    fitted = runs[runs["sse"].notna()]
+    (cells, fitted), unfitted = _fitted(evidence.fits, "aicc", "aicc_exponential")
+    if cells.empty:
+        return Finding(NOT_TESTED, unfitted)
     better = cells["aicc"] < cells["aicc_exponential"]
     clear = better & (cells["f_p_effective"] < evidence.analysis["alpha"])
     early = (fitted["sse_early_exponential"] - fitted["sse_early"]) / fitted["n_early"]
     whole = fitted["sse_exponential"] - fitted["sse"]
     late = (whole - early * fitted["n_early"]) / (fitted["n"] - fitted["n_early"])
     mean, low, high = t_interval((early - late).to_numpy(float), evidence.analysis["alpha"])
-    delta = (cells["aicc_exponential"] - cells["aicc"]).to_numpy(float)
-    if not np.isfinite(delta).any():
-        return Finding(NOT_TESTED, "no cell could be fitted")
+    delta = cells["aicc_exponential"] - cells["aicc"]
     numbers = (
-        f"AICc lower in {of(int(better.sum()), len(cells), 'cells')}, F-test significant too in {int(clear.sum())}; "
-        f"AICc of exponential minus law {np.nanmin(delta):.3g} to {np.nanmax(delta):.3g}; "
+        f"AICc lower in {of(int(better.sum()), len(cells), 'fitted cells')}, F-test significant too in "
+        f"{int(clear.sum())}, {unfitted}; AICc of exponential minus law {delta.min():.3g} to {delta.max():.3g}; "
         f"fall of the squared residual per step, early minus late: {span(mean, low, high)} (n = {len(fitted)} runs)"
     )
     verdict = all_or_some(int(better.sum()), len(cells), evidence.claims["majority"])
@@ -89,9 +98,11 @@ def c2(evidence: Evidence) -> Finding:
 
 def _equivalence(evidence: Evidence, quantity: str) -> Finding:
     rows = evidence.group_size[evidence.group_size["quantity"] == quantity]
-    alpha, margin = evidence.analysis["alpha"], evidence.analysis["equivalence_margin"]
-    same = rows["p_equivalence"] < alpha
-    different = (rows["p"] < alpha) & (rows["effect"].abs() > margin)
+    if rows.empty:
+        return Finding(NOT_TESTED, ONE_SIZE)
+    margin = evidence.analysis["equivalence_margin"]
+    same = rows["p_equivalence"] < evidence.analysis["alpha"]
+    different = (rows["low"] > margin) | (rows["high"] < -margin)
     numbers = "; ".join(
         f"{row.model}: {span(row.effect, row.low, row.high)} (n = {row.n_low} + {row.n_high}"
         + (f", equivalence p = {row.p_equivalence:.2g})" if np.isfinite(row.p_equivalence) else ")")
@@ -99,18 +110,16 @@ def _equivalence(evidence: Evidence, quantity: str) -> Finding:
     )
     if different.any():
         return Finding(NOT_REPRODUCED, numbers)
-    if len(rows) and same.all():
-        return Finding(REPRODUCED, numbers)
     if same.any():
-        return Finding(PARTLY, numbers)
-    return Finding(NOT_TESTED, numbers + "; undecided: too few seeds for intervals as narrow as the margin")
+        return Finding(REPRODUCED if same.all() else PARTLY, numbers)
+    return Finding(NOT_TESTED, numbers + "; undecided: the intervals are too wide for the margin, or missing")
 
 
 _EQUIVALENCE_TEST = (
     "Per model, difference between the largest and the smallest G over seeds. Reproduced if equivalent within "
-    "+-{equivalence_margin} (TOST, p < {alpha}) for every model; partly if for some; not reproduced if any model "
-    "differs significantly (Welch, p < {alpha}) by more than the margin; otherwise not decided, which counts as not "
-    "tested."
+    "+-{equivalence_margin} (TOST, p < {alpha}) for every model; not reproduced if any model's {level} interval "
+    "(Welch) lies wholly outside the margin; otherwise partly if equivalent for some, and else not decided, which "
+    "counts as not tested."
 )
 
 
@@ -118,8 +127,8 @@ _EQUIVALENCE_TEST = (
     "C3",
     "The fitted plateau R_inf does not depend on G.",
     "R_inf of the runs whose plateau is identifiable. " + _EQUIVALENCE_TEST,
-    "Exact finite-group sums give G = 4 a weaker drift and another fixed point, so that equality can hold only to "
-    "leading order. " + SMALL,
+    "Exact finite-group sums give a small G a weaker drift and another fixed point, so that equality can hold only to "
+    "leading order. " + OWN_RUNS,
 )
 def c3(evidence: Evidence) -> Finding:
     return _equivalence(evidence, "plateau")
@@ -130,7 +139,7 @@ def c3(evidence: Evidence) -> Finding:
     "The mean trajectory does not depend on G, to leading order.",
     "Mean reward over all steps. " + _EQUIVALENCE_TEST,
     "The mean over steps can hide differences of opposite sign; the figure shows the difference at every step. "
-    + SMALL,
+    + OWN_RUNS,
 )
 def c4(evidence: Evidence) -> Finding:
     return _equivalence(evidence, "trajectory")
@@ -139,32 +148,26 @@ def c4(evidence: Evidence) -> Finding:
 @claim(
     "C5",
     "Scatter between runs falls with G, as 1/G in variance.",
-    "Variance between seeds, smallest over largest G, pooled over models (F interval, {level}). Reproduced if the "
-    "interval contains the ratio of the G and excludes 1; partly if it lies above 1 without containing it; not decided "
-    "(counts as not tested) if it contains both; otherwise not reproduced.",
-    "Completions per step are equal at every G, so that the batch's own sampling noise does not change with G and "
-    "pulls the ratio towards 1; few seeds give wide intervals.",
+    "Needs equal prompts per step at every G. The config sets equal completions per step instead, so that a step "
+    "averages over completions_per_step / G groups: noise of 1/G per group then gives a ratio of 1 to leading order "
+    "(exactly, the ratio of G v_G), not G_high / G_low. So not tested; the ratio of variances between seeds, smallest "
+    "over largest G and pooled over models, is given with its F interval ({level}).",
+    "G v_G depends on the reward, and a larger G sees fewer different prompts per step. Few seeds give wide intervals.",
 )
 def c5(evidence: Evidence) -> Finding:
-    rows = evidence.group_size[evidence.group_size["quantity"] == "scatter"]
-    rows = rows[rows["effect"].notna()]
+    rows = evidence.group_size[evidence.group_size["quantity"] == "scatter"].dropna(subset="effect")
     if rows.empty:
-        return Finding(NOT_TESTED, "no model has two seeds at each G")
-    expected = float(rows["expected"].iloc[0])
+        return Finding(NOT_TESTED, ONE_SIZE if evidence.group_size.empty else "no model has two seeds at each G")
     ratio = float(rows["value_low"].sum() / rows["value_high"].sum())
     f = stats.f(int((rows["n_low"] - 1).sum()), int((rows["n_high"] - 1).sum()))
     alpha = evidence.analysis["alpha"]
     low, high = ratio / f.ppf(1 - alpha / 2), ratio / f.ppf(alpha / 2)
-    numbers = (
-        f"ratio of variances {span(ratio, low, high)}, expected {expected:g} "
-        f"(n = {rows['n_low'].sum()} + {rows['n_high'].sum()} runs, {len(rows)} models)"
-    )
-    contains = low <= expected <= high
-    if low > 1:
-        return Finding(REPRODUCED if contains else PARTLY, numbers)
-    if contains:
-        return Finding(NOT_TESTED, numbers + "; undecided: the interval holds both 1 and the expected ratio")
-    return Finding(NOT_REPRODUCED, numbers)
+    numbers = f"ratio of variances {span(ratio, low, high)} (n = {rows['n_low'].sum()} + {rows['n_high'].sum()} runs)"
+    expected, G_low, G_high = rows[["expected", "G_low", "G_high"]].iloc[0].astype(float)
+    for value, equal in ((expected, "completions"), (G_high / G_low, "prompts")):
+        holds = "contains" if low <= value <= high else "does not contain"
+        numbers += f"; the interval {holds} {value:g}, expected at equal {equal} per step"
+    return Finding(NOT_TESTED, numbers)
 
 
 @claim(
@@ -173,7 +176,7 @@ def c5(evidence: Evidence) -> Finding:
     "Reproduced if every model's mean gain over them has a {level} interval above 0, more than {majority:.0%} of the "
     "single gains (model x G x benchmark) are positive with Holm-adjusted p < {alpha}, and none is negative so; partly "
     "if some model's mean gain has.",
-    "The benchmarks of the default study are generated; the paper's are real.",
+    "The verdict is about the study's own list of benchmarks. " + OWN_RUNS,
 )
 def c6(evidence: Evidence) -> Finding:
     single = evidence.transfer[evidence.transfer["distance"] > 0]
@@ -218,7 +221,7 @@ def c7(evidence: Evidence) -> Finding:
     "The distilled model transfers most robustly.",
     "Robustness is the mean gain elsewhere over the gain in distribution. Reproduced if a distilled model has the "
     "largest and is the largest in at least {level} of the bootstrap replicates; partly if it has the largest only.",
-    "One distilled model per study: the model's family and its distillation cannot be told apart.",
+    "Where one distilled model is compared with other families, family and distillation cannot be told apart.",
 )
 def c8(evidence: Evidence) -> Finding:
     summary = evidence.transfer_summary
@@ -289,8 +292,8 @@ def c13(evidence: Evidence) -> Finding:
 @claim(
     "C16",
     "The empirical law's size exponent is the exponent of the curvature with model size.",
-    "Needs a family of models of several sizes.",
-    "The study has one size per architecture.",
+    "Needs the curvature of models of one family at several sizes.",
+    "No curvature is measured in the study's models, whatever their sizes.",
 )
 def c16(evidence: Evidence) -> Finding:
-    return Finding(NOT_TESTED, f"{evidence.fits['model'].nunique()} models, no family of sizes")
+    return Finding(NOT_TESTED, f"{evidence.fits['model'].nunique()} models, no curvature against size")

@@ -10,15 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.polynomial import Polynomial
 from scipy import stats
 
 from grpo_dynamics.analysis.fit_table import fit_series
 from grpo_dynamics.analysis.fits import fit_exponential, inflation, lag1
 from grpo_dynamics.analysis.series import each_run, heldout_reward, train_reward
 from grpo_dynamics.analysis.tables import DIAGNOSTICS
+from grpo_dynamics.theory.finite_group import h_G
 
 NAN = float("nan")
 MIN_HELDOUT = 8  # measurements that the two held-out numbers need; the second half then has four
+MIN_CURVED = 40  # points from which a cubic leaves enough residuals to measure their autocorrelation
 ENTROPY_FLOOR = 1e-6  # nats, so that a policy without any randomness has a logarithm
 LEAST_SIGNAL = 0.05  # share of groups with a signal below which collapse says nothing about the policy
 
@@ -58,10 +61,19 @@ def judge(number: Number, threshold: float, fires_when: str) -> tuple[str, str]:
 
 
 def change(t: np.ndarray, y: np.ndarray, level: float) -> Number:
-    """Change of y over its whole time by the Theil-Sen slope, with Sen's interval."""
-    slope, _, low, high = stats.theilslopes(y, t, alpha=level)
+    """Change of y over its whole time by the Theil-Sen slope.
+
+    Sen's interval takes residuals as independent; it is widened about the slope for their autocorrelation. In a
+    series long enough that is the autocorrelation about a cubic, which follows a slow start and a plateau: about the
+    line, such a curve's lack of fit would pass for autocorrelation.
+    """
+    slope, intercept, low, high = stats.theilslopes(y, t, alpha=level)
+    trend = Polynomial.fit(t, y, 3)(t) if len(t) >= MIN_CURVED else intercept + slope * t
+    rest = y - trend
+    wider = np.sqrt(inflation(lag1(rest - rest.mean())))
     duration = t[-1] - t[0]
-    return Number(float(slope * duration), float(low * duration), float(high * duration))
+    ends = (slope + wider * (end - slope) for end in (low, high))
+    return Number(float(slope * duration), *(float(end * duration) for end in ends))
 
 
 def ratio_of_means(found: np.ndarray, expected: np.ndarray, level: float) -> Number:
@@ -76,12 +88,6 @@ def ratio_of_means(found: np.ndarray, expected: np.ndarray, level: float) -> Num
 def collapse_expected(p: np.ndarray, G: int) -> np.ndarray:
     """Probability that G independent binary rewards of mean p are all equal, p^G + (1 - p)^G."""
     return p**G + (1 - p) ** G
-
-
-def spread_expected(p: np.ndarray, G: int) -> np.ndarray:
-    """Expected population standard deviation of G binary rewards, E sqrt(k (G - k)) / G (theory.md section 4)."""
-    k = np.arange(G + 1)
-    return stats.binom.pmf(k, G, np.asarray(p)[:, None]) @ (np.sqrt(k * (G - k)) / G)
 
 
 def _rate_ratio(run: pd.DataFrame, level: float) -> Number:
@@ -142,7 +148,7 @@ def _signal_share(run: pd.DataFrame, level: float) -> Number:
 def _within_group_spread(run: pd.DataFrame, level: float) -> Number:
     """Within-group standard deviation of the reward over that of independent rewards, second half."""
     tail, p = _fresh_tail(run)
-    expected = spread_expected(p, int(run["G"].iloc[0]))
+    expected = h_G(p, int(run["G"].iloc[0]))  # E sqrt(k (G - k)) / G, the population standard deviation
     if len(tail) < 3 or expected.mean() < LEAST_SIGNAL / 2:
         return Number(missing=f"reward {p.mean():.3f}: hardly any spread is left to expect")
     return ratio_of_means(tail["reward_std"].to_numpy(float), expected, level)
@@ -153,9 +159,9 @@ def _entropy_log_change(run: pd.DataFrame, level: float, options: dict) -> Numbe
     fit = fit_series(*train_reward(run), options)
     if fit["reason"] in ("too short", "no trend") or fit["R_inf"] <= fit["R_0"]:
         return Number(missing="the reward does not rise")
-    rising = run[run["step"] - 1 <= fit["plateau_start"]].sort_values("step")
+    rising = run[(run["step"] - 1 <= fit["plateau_start"]) & run["entropy"].notna()].sort_values("step")
     if len(rising) < MIN_HELDOUT:
-        return Number(missing=f"rise of {len(rising)} steps, {MIN_HELDOUT} needed")
+        return Number(missing=f"rise with {len(rising)} entropies, {MIN_HELDOUT} needed")
     entropy = np.log(np.maximum(rising["entropy"].to_numpy(float), ENTROPY_FLOOR))
     return change(rising["step"].to_numpy(float), entropy, level)
 

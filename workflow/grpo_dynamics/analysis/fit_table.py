@@ -41,10 +41,12 @@ def f_test(sse_small: float, sse_large: float, added: int, dof: float) -> float:
 def _identifiable(t: np.ndarray, y: np.ndarray, law: Fit, single: Fit, options: dict) -> str:
     n = len(t)
     constant = float(np.sum((y - y.mean()) ** 2))
-    effective = n / inflation(single.autocorrelation)
+    # The law's residuals, since the exponential's lack of fit would pass for autocorrelation.
+    effective = n / inflation(law.autocorrelation)
     # The exponential adds two parameters to a constant. No trend: the data do not ask for them.
+    # Nor can they, where autocorrelation leaves no more independent points than the exponential has parameters.
     trend = f_test(constant, single.sse, 2, effective - 3)
-    if constant == 0 or trend > options["alpha"]:
+    if constant == 0 or effective <= 3 or trend > options["alpha"]:
         return "no trend"
     w0, zeta = law.estimates["w0"], law.estimates["zeta"]
     # Below zeta = 1 phi passes zero on its way; the envelope says how far the swing has settled.

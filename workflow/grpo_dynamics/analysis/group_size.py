@@ -9,6 +9,7 @@ from statsmodels.stats.weightstats import CompareMeans
 
 from grpo_dynamics.analysis.series import each_run, train_reward
 from grpo_dynamics.analysis.tables import GROUP_SIZE
+from grpo_dynamics.tables import check
 
 NAN = float("nan")
 BLOCKS = 10
@@ -28,7 +29,8 @@ def compare_means(low: np.ndarray, high: np.ndarray, margin: float, alpha: float
     Returns
     -------
     dict
-        effect, low, high, p, p_equivalence; only the effect with fewer than two runs on a side, all empty with none.
+        effect, low, high, p, p_equivalence; only the effect with fewer than two runs on a side or without any
+        variance, all empty without runs.
     """
     result = dict.fromkeys(("effect", "low", "high", "p", "p_equivalence"), NAN)
     if not len(low) or not len(high):
@@ -72,8 +74,8 @@ def variance_ratio(low: np.ndarray, high: np.ndarray, alpha: float) -> dict[str,
 def block_means(runs: pd.DataFrame, blocks: int = BLOCKS) -> np.ndarray:
     """(runs, blocks) mean rewards over equal parts of each run, of one cell.
 
-    Averaging takes most of the batch's sampling noise out. What is left of it is about equal at every G and pulls a
-    ratio of variances towards 1.
+    Averaging takes most of the batch's own sampling noise out. What is left of it depends on the completions per step,
+    which are equal at every G, and so pulls a ratio of variances towards 1.
     """
     rewards = [train_reward(run)[1] for _, run in each_run(runs)]
     length = min(map(len, rewards), default=0)
@@ -99,14 +101,14 @@ def compare(runs: pd.DataFrame, fits: pd.DataFrame, options: dict) -> pd.DataFra
     options : dict
         The config's `analysis`: alpha, equivalence_margin.
 
-    Raises
-    ------
-    ValueError
-        When the run log holds fewer than two group sizes.
+    Returns
+    -------
+    DataFrame
+        Without rows when the run log holds one group size.
     """
     sizes = sorted(runs["G"].unique())
     if len(sizes) < 2:
-        raise ValueError(f"run log: column G: found only {sizes}, expected at least two group sizes to compare")
+        return check(pd.DataFrame(columns=list(GROUP_SIZE.columns)), GROUP_SIZE)
     small, large = int(sizes[0]), int(sizes[-1])
     margin, alpha = options["equivalence_margin"], options["alpha"]
     rows = []
@@ -120,19 +122,23 @@ def compare(runs: pd.DataFrame, fits: pd.DataFrame, options: dict) -> pd.DataFra
         rows.append(key | _means("trajectory", low, high, margin, alpha, []))
         low, high = map(block_means, cells)
         ratio = variance_ratio(low, high, alpha)
-        note = "" if np.isfinite(ratio["effect"]) else "needs two seeds or more at each G"
-        rows.append(
-            key
-            | {"quantity": "scatter", "n_low": len(low), "n_high": len(high), "expected": large / small, "note": note}
-            | ratio
-        )
+        counts = {"n_low": len(low), "n_high": len(high)}
+        # Each group's noise goes as 1/G, and completions_per_step / G groups are averaged in a step: the two cancel.
+        note = "" if np.isfinite(ratio["effect"]) else _no_interval(low, high)
+        rows.append(key | {"quantity": "scatter", **counts, "expected": 1.0, "note": note} | ratio)
     return pd.DataFrame(rows).reindex(columns=list(GROUP_SIZE.columns))
+
+
+def _no_interval(low: np.ndarray, high: np.ndarray) -> str:
+    if min(len(low), len(high)) < 2:
+        return "no interval: needs two runs or more at each G"
+    return "no interval: the runs do not differ"
 
 
 def _means(quantity: str, low: np.ndarray, high: np.ndarray, margin: float, alpha: float, notes: list[str]) -> dict:
     result = compare_means(low, high, margin, alpha)
     if not np.isfinite(result["low"]):
-        notes = [*notes, "no interval: needs two seeds or more at each G"]
+        notes = [*notes, _no_interval(low, high)]
     return {
         "quantity": quantity,
         "n_low": len(low),

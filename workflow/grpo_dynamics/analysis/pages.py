@@ -11,7 +11,7 @@ import pandas as pd
 import pandera.pandas as pa
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from grpo_dynamics.analysis.tables import VERDICTS
+from grpo_dynamics.analysis.evidence import VERDICTS
 
 # A symbol and a word carry a verdict; the colour only repeats them.
 SYMBOLS = dict(zip(VERDICTS, ["✓", "◐", "✗", "○"], strict=True))

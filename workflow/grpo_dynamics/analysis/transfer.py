@@ -3,7 +3,7 @@
 Gains are paired: each problem's reward after training minus that of the base model. Intervals come from a bootstrap
 over problems and runs at once (the pigeonhole bootstrap, Owen 2007, whose variance is on the safe side). A problem
 drawn for one model is drawn for all, and a run drawn for one benchmark is drawn for all, so that differences and ratios
-between them keep their pairing.
+between them keep their pairing. (Where a model lacks a problem that cannot be scored, its draws are its own.)
 """
 
 from __future__ import annotations
@@ -114,7 +114,11 @@ def transfer(
 
 
 def _draws(drawn: dict[str, np.ndarray], benchmark: str, problems: pd.Index, replicates: int, seed: int) -> np.ndarray:
-    """The draws of a benchmark's problems: the same for every model and G that were scored on the same problems."""
+    """The draws of a benchmark's problems, (replicates, problems).
+
+    They are drawn once per benchmark and number of problems, so that all models and G that were scored on the same
+    problems share them.
+    """
     key = f"{benchmark}/{len(problems)}"
     if key not in drawn:
         rng = np.random.default_rng(seeds.derive(seed, "transfer problems", benchmark))

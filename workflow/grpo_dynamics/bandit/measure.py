@@ -19,6 +19,7 @@ import numpy as np
 
 from grpo_dynamics.bandit import simulate
 from grpo_dynamics.bandit.model import Bandit
+from grpo_dynamics.command import InputError
 from grpo_dynamics.theory.lag import Schedule
 
 _START = 1e-8  # initial error in theta
@@ -57,11 +58,11 @@ def _smallest_a(holds: Callable[[float], bool], lowest: float, factor: float, wi
     """Bracket of the smallest a = eta K at which `holds`: a scan upwards by `factor`, then bisection to `width`."""
     low, high = lowest, lowest * factor
     if holds(low):
-        raise ValueError(f"{name}: reached already at eta K = {low:g}, expected a larger threshold")
+        raise InputError(f"{name}: reached already at eta K = {low:g}, expected a larger threshold")
     while not holds(high):
         low, high = high, high * factor
         if high > _HIGHEST_A:
-            raise ValueError(f"{name}: reached nowhere up to eta K = {_HIGHEST_A:g}, expected a threshold")
+            raise InputError(f"{name}: reached nowhere up to eta K = {_HIGHEST_A:g}, expected a threshold")
     while high / low - 1 > width:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if holds(middle) else (middle, high)
@@ -90,7 +91,7 @@ def thresholds(
         If a threshold lies outside 1e-6 .. 20.
     """
     if not relative_width > 0:
-        raise ValueError(f"relative_width: found {relative_width}, expected a number above 0")
+        raise InputError(f"relative_width: found {relative_width}, expected a number above 0")
     K = bandit.stiffness_by_difference()
     setting = {"mu": mu, "K_ref": K_ref, "schedule": schedule}
 

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
+from grpo_dynamics.command import InputError
 from grpo_dynamics.theory import finite_group
 
 _HIGHEST_LOGIT = 30.0  # 1 - p = 1e-13; a fixed point beyond it counts as none
@@ -43,9 +44,9 @@ class Bandit:
 
     def __post_init__(self) -> None:
         if not self.beta > 0:
-            raise ValueError(f"beta: found {self.beta}, expected a number above 0")
+            raise InputError(f"beta: found {self.beta}, expected a number above 0")
         if not 0 < self.p_ref < 1:
-            raise ValueError(f"p_ref: found {self.p_ref}, expected a probability strictly between 0 and 1")
+            raise InputError(f"p_ref: found {self.p_ref}, expected a probability strictly between 0 and 1")
 
     @property
     def theta_ref(self) -> float:
@@ -69,7 +70,7 @@ class Bandit:
         grid = np.arange(self.theta_ref, max(_HIGHEST_LOGIT, self.theta_ref + 1), _SCAN_STEP)
         below = np.flatnonzero(self.gradient(grid) < 0)
         if not below.size:
-            raise ValueError(
+            raise InputError(
                 f"bandit: found no fixed point above p_ref = {self.p_ref} at beta = {self.beta} (p goes to 1), "
                 "expected a larger beta"
             )

@@ -13,6 +13,7 @@ from scipy.special import expit, logit
 from grpo_dynamics.bandit import simulate
 from grpo_dynamics.bandit.model import Bandit
 from grpo_dynamics.bandit.sweeps import predict
+from grpo_dynamics.command import InputError
 from grpo_dynamics.seeds import derive
 from grpo_dynamics.theory import finite_group, lag, law, oscillator
 from grpo_dynamics.theory.oscillator import Array
@@ -23,7 +24,7 @@ _RISES = 3.0  # a prediction is scored over this many times the law's rise to 95
 
 def _seeds(seed: int, replicas: int, *names: object) -> NDArray[np.int64]:
     if replicas < 2:
-        raise ValueError(f"replicas: found {replicas}, expected 2 or more, since intervals rest on them")
+        raise InputError(f"replicas: found {replicas}, expected 2 or more, since intervals rest on them")
     return np.array([derive(seed, *names, replica) for replica in range(replicas)], dtype=np.int64)
 
 

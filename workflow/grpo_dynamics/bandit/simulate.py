@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from grpo_dynamics.bandit.model import Bandit
+from grpo_dynamics.command import InputError
 from grpo_dynamics.theory.lag import SCHEDULES, Schedule, check_schedule
 from grpo_dynamics.theory.oscillator import check_momentum, check_positive
 
@@ -77,7 +78,7 @@ def _follow_groups(theta, theta_ref, beta, eta, mu, K_ref, schedule, G, groups, 
 def _check(eta: float, mu: float, K_ref: int, schedule: str, steps: int) -> int:
     check_positive("eta", eta), check_momentum(mu), check_schedule(schedule, K_ref)
     if steps < 1:
-        raise ValueError(f"steps: found {steps}, expected 1 or more")
+        raise InputError(f"steps: found {steps}, expected 1 or more")
     return SCHEDULES.index(schedule)
 
 
@@ -125,7 +126,7 @@ def mean_field(
     """
     code = _check(eta, mu, K_ref, schedule, steps)
     if bandit.G is not None:
-        raise ValueError(f"bandit: found G = {bandit.G}, expected None for the mean field")
+        raise InputError(f"bandit: found G = {bandit.G}, expected None for the mean field")
     e = np.empty(steps + 1)
     e[0] = start
     theta_star = bandit.fixed_point()
@@ -167,7 +168,7 @@ def groups(
     """
     code = _check(eta, mu, K_ref, schedule, steps)
     if bandit.G is None or groups_per_step < 1:
-        raise ValueError(f"groups: found G = {bandit.G} and {groups_per_step} groups, expected numbers of 1 or more")
+        raise InputError(f"groups: found G = {bandit.G} and {groups_per_step} groups, expected numbers of 1 or more")
     theta = np.empty((len(seeds), steps + 1))
     theta[:, 0] = start
     for path, seed in zip(theta, seeds, strict=True):

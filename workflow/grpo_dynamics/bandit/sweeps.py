@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 
 from grpo_dynamics.bandit import measure, simulate
 from grpo_dynamics.bandit.model import Bandit
+from grpo_dynamics.command import InputError
 from grpo_dynamics.theory import finite_group, lag, law, oscillator
 from grpo_dynamics.theory.lag import Schedule
 from grpo_dynamics.theory.oscillator import Array
@@ -108,7 +109,7 @@ def trajectories(
         e = simulate.mean_field(bandit, **setting, start=logit(start) - theta_star, steps=steps)
         e = np.pad(e, (0, steps + 1 - len(e)))  # the simulation ends early only where the error has died out
         if not np.all(np.isfinite(e)):
-            raise ValueError(f"trajectories: K_ref = {K_ref} diverges within {steps} steps, expected fewer steps")
+            raise InputError(f"trajectories: K_ref = {K_ref} diverges within {steps} steps, expected fewer steps")
         parts.append(
             pd.DataFrame(
                 {

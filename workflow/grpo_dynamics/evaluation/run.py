@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import torch
 import typer
+from lm_eval import evaluate as lm_eval_evaluate
+from lm_eval.api.task import Task
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from grpo_dynamics import seeds, tables
+from grpo_dynamics import command, seeds, tables
+from grpo_dynamics.command import InputError
 from grpo_dynamics.evaluation.settings import Settings
 from grpo_dynamics.evaluation.summary import item_table, summarise
-
-if TYPE_CHECKING:
-    from lm_eval.api.task import Task
-    from lm_eval.models.huggingface import HFLM
+from grpo_dynamics.progress import Progress
 
 TASKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -35,30 +39,41 @@ def main(
 ) -> None:
     chosen = Settings.from_json(settings)
     lm = load_model(checkpoint, chosen.batch_size)
-    samples = evaluate(lm, chosen, data_dir, seeds.derive(chosen.seed, "evaluation", model, group_size, seed))
+    label = f"{model}, base" if group_size is None else f"{model} G={group_size} seed={seed}"
+    derived = seeds.derive(chosen.seed, "evaluation", model, group_size, seed)
+    samples = evaluate(lm, chosen, data_dir, derived, label)
     completions = item_table(samples, model, group_size, seed)
     accuracies = summarise(completions, chosen.benchmarks)
     tables.write(completions, items, tables.EVALUATION_ITEMS)
     tables.write(accuracies, summary, tables.EVALUATIONS)
-    label = f"{model}, base" if group_size is None else f"{model} G={group_size} seed={seed}"
     found = ", ".join(f"{row.benchmark} {row.accuracy:.3f}" for row in accuracies.itertuples())
     print(f"{label}: {found}", flush=True)
 
 
-def load_model(checkpoint: str, batch_size: int) -> HFLM:
-    """Load a checkpoint (a full model or a PEFT adapter) for lm-eval, on the GPU if there is one.
+class ReportingHFLM(HFLM):
+    """lm-eval's Hugging Face model, which reports how many completions it has generated."""
+
+    progress: Progress | None = None
+    _generated = 0
+
+    def _model_generate(self, context, *args, **kwargs):
+        output = super()._model_generate(context, *args, **kwargs)
+        self._generated += len(context)
+        if self.progress:
+            self.progress.report(self._generated)
+        return output
+
+
+def load_model(checkpoint: str, batch_size: int) -> ReportingHFLM:
+    """Load a checkpoint for lm-eval, on the GPU if there is one.
 
     Only the settings decide how completions are decoded: whatever the checkpoint's generation_config.json says of
     lengths, temperatures or penalties is put aside, and reported. Its stop tokens are kept.
     """
-    import torch
-    from lm_eval.models.huggingface import HFLM
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
-
     # Of its warnings, the one that matters here is about prompts that are cut: `check_prompts` refuses those.
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     if not Path(checkpoint).is_dir() and checkpoint.count("/") != 1:
-        raise ValueError(f"checkpoint: found no folder {checkpoint}, expected a saved model or a hub id (owner/name)")
+        raise InputError(f"checkpoint: found no folder {checkpoint}, expected a saved model or a hub id (owner/name)")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype="auto").to(device)
     stored = model.generation_config
@@ -68,10 +83,12 @@ def load_model(checkpoint: str, batch_size: int) -> HFLM:
     aside = sorted(name for name in changed if not name.startswith(("_", "output_", "use_cache", "transformers")))
     if aside:
         print(f"{checkpoint}: generation_config.json: put aside: {', '.join(aside)}", flush=True)
-    return HFLM(pretrained=model, tokenizer=AutoTokenizer.from_pretrained(checkpoint), batch_size=batch_size)
+    return ReportingHFLM(pretrained=model, tokenizer=AutoTokenizer.from_pretrained(checkpoint), batch_size=batch_size)
 
 
-def evaluate(lm: HFLM, settings: Settings, data_dir: Path | None = None, seed: int = 0) -> dict[str, list[dict]]:
+def evaluate(
+    lm: ReportingHFLM, settings: Settings, data_dir: Path | None = None, seed: int = 0, label: str = "evaluation"
+) -> dict[str, list[dict]]:
     """Generate and score the completions of all benchmarks.
 
     Parameters
@@ -83,6 +100,8 @@ def evaluate(lm: HFLM, settings: Settings, data_dir: Path | None = None, seed: i
         Folder that holds <benchmark>.jsonl for the generated benchmarks.
     seed : int
         Seed of the sampling.
+    label : str
+        What the lines of progress start with.
 
     Returns
     -------
@@ -94,26 +113,24 @@ def evaluate(lm: HFLM, settings: Settings, data_dir: Path | None = None, seed: i
     ValueError
         If a benchmark is not known, or if a prompt and its completion do not fit into the model's context.
     """
-    import torch
-    from lm_eval import evaluate as lm_eval_evaluate
-    from lm_eval.tasks import TaskManager
-
     metadata = {
         "data_dir": None if data_dir is None else str(data_dir),
         "data_files": settings.data_files,
         "revisions": settings.revisions,
         "items": settings.items,
         "samples": settings.samples,
+        "seed": settings.seed,
     }
     manager = TaskManager(include_path=str(TASKS), include_defaults=False, metadata=metadata)
     unknown = [name for name in settings.benchmarks if name not in manager.all_tasks]
     if unknown:
-        raise ValueError(f"evaluation settings: benchmarks: found {unknown}, expected names among {manager.all_tasks}")
+        raise InputError(f"evaluation settings: benchmarks: found {unknown}, expected names among {manager.all_tasks}")
     loaded = manager.load(settings.benchmarks)
     for name in settings.benchmarks:
         task = loaded["tasks"][name]
         task.set_config(key="generation_kwargs", value=decoding(settings), update=True)
         check_prompts(lm, task, settings.max_completion_length)
+    lm.progress = Progress(label, sum(len(loaded["tasks"][name].eval_docs) for name in settings.benchmarks))
     torch.manual_seed(seed)
     results = lm_eval_evaluate(lm, loaded, bootstrap_iters=0, apply_chat_template=True)
     return {name: results["samples"][name] for name in settings.benchmarks}
@@ -140,7 +157,7 @@ def check_prompts(lm: HFLM, task: Task, max_completion_length: int) -> None:
         prompt = lm.apply_chat_template([{"role": "user", "content": task.doc_to_text(doc)}])
         tokens = lm.tok_encode(prompt)
         if len(tokens) + max_completion_length > lm.max_length:
-            raise ValueError(
+            raise InputError(
                 f"{task.config.task}: problem {doc['id']}: found a prompt of {len(tokens)} tokens and completions of "
                 f"up to {max_completion_length}, expected no more than the model's context of {lm.max_length} together"
             )
@@ -150,4 +167,4 @@ def check_prompts(lm: HFLM, task: Task, max_completion_length: int) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

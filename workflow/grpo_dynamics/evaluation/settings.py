@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+from grpo_dynamics.command import InputError
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -44,10 +46,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.benchmarks:
-            raise ValueError("evaluation settings: benchmarks: found none, expected at least one name")
+            raise InputError("evaluation settings: benchmarks: found none, expected at least one name")
         repeats = self.samples.values() if isinstance(self.samples, dict) else [self.samples]
         if self.temperature == 0 and max(repeats, default=1) > 1:
-            raise ValueError(
+            raise InputError(
                 f"evaluation settings: samples: found {self.samples} with temperature 0, "
                 "expected 1 (greedy completions of a problem are all the same) or a temperature above 0"
             )
@@ -58,4 +60,4 @@ class Settings:
         try:
             return cls(**json.loads(text))
         except (json.JSONDecodeError, TypeError) as error:
-            raise ValueError(f"evaluation settings: found {error}, expected a JSON object of {cls.__name__}") from error
+            raise InputError(f"evaluation settings: found {error}, expected a JSON object of {cls.__name__}") from error

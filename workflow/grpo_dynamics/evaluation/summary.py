@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from grpo_dynamics.command import InputError
+
 
 def item_table(samples: dict[str, list[dict]], model: str, group_size: int | None, seed: int | None) -> pd.DataFrame:
     """The completions as a table (`tables.EVALUATION_ITEMS`), from lm-eval's samples by benchmark."""
@@ -52,7 +54,7 @@ def summarise(items: pd.DataFrame, benchmarks: list[str]) -> pd.DataFrame:
         table = items[items["benchmark"] == benchmark]
         rewards = table.dropna(subset="reward").groupby("item")["reward"].mean()
         if rewards.empty:
-            raise ValueError(f"{benchmark}: found no completion that can be scored, expected at least one")
+            raise InputError(f"{benchmark}: found no completion that can be scored, expected at least one")
         can_score = table[table["found_by"] != "unscorable"]
         rows.append(
             {

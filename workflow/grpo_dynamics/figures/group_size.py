@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
@@ -28,7 +29,9 @@ def band(cell: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
 
 
 def group_size(runs: pd.DataFrame, comparison: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figure:
-    """Per model (column): mean reward at both G with its interval over seeds, and below it the difference.
+    """Per model (column): mean reward at the smallest and largest G with its interval, and below it the difference.
+
+    A study of one group size gets the one mean and no row of differences.
 
     Parameters
     ----------
@@ -41,13 +44,21 @@ def group_size(runs: pd.DataFrame, comparison: pd.DataFrame, labels: Mapping[str
     """
     models = [model for model in labels if (runs["model"] == model).any()]
     sizes = sorted(int(size) for size in runs["G"].unique())
-    ends = (sizes[0], sizes[-1])
+    ends = sorted({sizes[0], sizes[-1]})
     looks = style.g_palette(sizes)
+    heights = [3, 2][: len(ends)]
     figure, grid = plt.subplots(
-        2, len(models), figsize=(style.PAGE, 3.9), sharex=True, sharey="row", squeeze=False, height_ratios=[3, 2]
+        len(heights),
+        len(models),
+        figsize=(style.PAGE, 0.9 + 0.6 * sum(heights)),
+        sharex=True,
+        sharey="row",
+        squeeze=False,
+        height_ratios=heights,
     )
-    fewest = np.inf
-    for (top, bottom), model in zip(grid.T, models, strict=True):
+    fewest, reach = np.inf, 0.0
+    for column, model in zip(grid.T, models, strict=True):
+        top = column[0]
         bands = {}
         for size in ends:
             t, mean, error, n = band(runs[(runs["model"] == model) & (runs["G"] == size)])
@@ -57,16 +68,18 @@ def group_size(runs: pd.DataFrame, comparison: pd.DataFrame, labels: Mapping[str
             if n > 1:
                 half = stats.t.ppf(1 - alpha / 2, n - 1) * error
                 top.fill_between(t, mean - half, mean + half, color=looks[size].color, alpha=0.18, linewidth=0)
-        _difference(bottom, bands[ends[0]], bands[ends[1]], alpha)
-        rows = comparison[comparison["model"] == model].set_index("quantity")
         top.set_title(labels[model], loc="left")
-        top.text(
-            0.98, 0.04, _plateau(rows.loc["plateau"]), transform=top.transAxes, ha="right", va="bottom", fontsize=6.5
-        )
-        bottom.set_xlabel("optimiser steps made")
+        column[-1].set_xlabel("optimiser steps made")
+        if len(ends) == 2:
+            reach = max(reach, _difference(column[1], bands[ends[0]], bands[ends[1]], alpha))
+            row = comparison[(comparison["model"] == model) & (comparison["quantity"] == "plateau")].iloc[0]
+            top.text(0.98, 0.04, _plateau(row), transform=top.transAxes, ha="right", va="bottom", fontsize=6.5)
     grid[0, 0].set_ylabel("training reward")
     grid[0, 0].set_ylim(-0.02, 1.02)
-    grid[1, 0].set_ylabel(f"G = {ends[1]} minus G = {ends[0]}")
+    if len(ends) == 2:
+        grid[1, 0].set_ylabel(f"G = {ends[1]} minus G = {ends[0]}")
+        limit = 1.05 * min(max(reach, 0.05), 1.0)  # rewards in [0, 1] differ by 1 at most, whatever a wide band says
+        grid[1, 0].set_ylim(-limit, limit)
     grid[0, 0].legend(loc="upper left")
     level = f"{100 * (1 - alpha):g} %"
     seeds = (
@@ -78,20 +91,22 @@ def group_size(runs: pd.DataFrame, comparison: pd.DataFrame, labels: Mapping[str
     return figure
 
 
-def _difference(axes, small: tuple, large: tuple, alpha: float) -> None:
+def _difference(axes: Axes, small: tuple, large: tuple, alpha: float) -> float:
+    """Draw the difference with its band; returns how far from 0 they reach."""
     t, low, low_error, n_low = small
     t_high, high, high_error, n_high = large
     shared, at_low, at_high = np.intersect1d(t, t_high, return_indices=True)
     difference = high[at_high] - low[at_low]
     axes.axhline(0, color=style.NEUTRAL, linewidth=0.6)
     axes.plot(shared, difference, color=style.MEASURED)
+    half = np.zeros(len(shared))
     if min(n_low, n_high) > 1:
         a, b = low_error[at_low] ** 2, high_error[at_high] ** 2
         # Welch-Satterthwaite degrees of freedom, step by step.
         dof = (a + b) ** 2 / np.maximum(a**2 / (n_low - 1) + b**2 / (n_high - 1), 1e-300)
         half = stats.t.ppf(1 - alpha / 2, np.maximum(dof, 1)) * np.sqrt(a + b)
         axes.fill_between(shared, difference - half, difference + half, color=style.NEUTRAL, alpha=0.2, linewidth=0)
-        axes.set_ylim(-0.45, 0.45)
+    return float(np.max(np.abs(difference) + half, initial=0.0))
 
 
 def _plateau(row: pd.Series) -> str:

@@ -68,7 +68,17 @@ def _panel(axes: Axes, cell: pd.DataFrame, rows: pd.DataFrame, color: str) -> No
             linestyle=(0, (2, 1.5)),
             label="single exponential",
         )
-    axes.text(0.98, 0.04, _caption(rows, several), transform=axes.transAxes, ha="right", va="bottom", fontsize=6.5)
+    # Rewards start low: the upper left corner is free.
+    axes.text(
+        0.02,
+        0.97,
+        _caption(rows, several),
+        transform=axes.transAxes,
+        ha="left",
+        va="top",
+        fontsize=6.5,
+        bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1.0},
+    )
 
 
 def _caption(rows: pd.DataFrame, several: bool) -> str:

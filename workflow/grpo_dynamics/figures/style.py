@@ -20,7 +20,6 @@ import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
 
-COLUMN = 3.5  # inches, one column of a two-column page
 PAGE = 7.2  # inches, the full page width
 DPI = 200
 
@@ -101,23 +100,6 @@ def g_palette(group_sizes: Sequence[int]) -> dict[int, Look]:
         int(size): Look(_G_COLORS[index % len(_G_COLORS)], MARKERS[index % len(MARKERS)], _DASHES[index % len(_DASHES)])
         for index, size in enumerate(sorted(group_sizes))
     }
-
-
-G_STYLE = g_palette([4, 16])
-
-
-def panel_label(axes, label: str) -> None:
-    """Write a bold panel letter above the upper left corner of `axes`."""
-    axes.annotate(
-        label,
-        xy=(0, 1),
-        xycoords="axes fraction",
-        xytext=(-18, 6),
-        textcoords="offset points",
-        fontweight="bold",
-        fontsize=9,
-        va="bottom",
-    )
 
 
 def save(figure: Figure, pdf: str | Path, png: str | Path) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_dynamics.command import InputError
 from grpo_dynamics.tasks import problems
 from grpo_dynamics.tasks.scoring import Kind, scorable
 
@@ -160,7 +161,7 @@ def load(
     elif name.startswith("ladder_") and path:
         source, rows, normalise, kind = path, problems.read(path), dict, "number"
     else:
-        raise ValueError(f"benchmark: found {name!r}, expected ladder_... with its file, or one of {list(BENCHMARKS)}")
+        raise InputError(f"benchmark: found {name!r}, expected ladder_... with its file, or one of {list(BENCHMARKS)}")
     loaded = []
     for index, row in enumerate(rows):
         try:
@@ -168,9 +169,9 @@ def load(
             if problem is not None:
                 loaded.append(_problem(problem, index, kind))
         except (KeyError, StopIteration) as error:
-            raise ValueError(f"{source}: row {index}: found fields {sorted(row)}, expected those of {name}") from error
+            raise InputError(f"{source}: row {index}: found fields {sorted(row)}, expected those of {name}") from error
     if not loaded:
-        raise ValueError(f"{source}: found no problems, expected those of {name}")
+        raise InputError(f"{source}: found no problems, expected those of {name}")
     if len({problem["id"] for problem in loaded}) < len(loaded):
         # The two papers of a year's competition may both count from 1.
         loaded = [{**problem, "id": f"{index:04d} {problem['id']}"} for index, problem in enumerate(loaded)]
@@ -209,7 +210,7 @@ def _download(benchmark: Benchmark, revision: str | None, split: str) -> list[Ro
     try:
         return list(datasets.load_dataset(benchmark.hub, benchmark.config, split=split, revision=revision))
     except Exception as error:
-        raise ValueError(
+        raise InputError(
             f"{benchmark.hub}: found {error}, expected split {split} of the data set at revision "
             f"{revision or 'main'}; name a local file of it in data_files instead"
         ) from error

@@ -12,6 +12,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from grpo_dynamics.command import InputError
+
 NAMES = ("Tom", "Ann", "Sam", "Eve", "Max", "Lea")
 OTHER_NAMES = ("Raj", "Zoe", "Ivo", "Uma", "Kai", "Noa")
 OBJECTS = ("figs", "hats", "pens", "eggs", "cups", "keys")
@@ -212,7 +214,7 @@ def generate(benchmark: str, n: int, seed: int, exclude: frozenset[str] = frozen
         problem = LADDER[benchmark](rng)
         if problem.question not in exclude:
             problems.setdefault(problem.question, problem)
-    raise ValueError(f"{benchmark}: {n} different problems were asked for, only {len(problems)} were found")
+    raise InputError(f"{benchmark}: {n} different problems were asked for, only {len(problems)} were found")
 
 
 def solution(problem: Problem, rng: random.Random, right_share: float, worked_share: float) -> str:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from grpo_dynamics.command import InputError
+
 
 def read(path: str | Path) -> list[dict]:
     """Rows of a JSON Lines file, or of a JSON file that holds a list.
@@ -21,7 +23,7 @@ def read(path: str | Path) -> list[dict]:
         text = path.read_text(encoding="utf-8")
         return json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines()]
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: found {error}, expected a JSON list or JSON Lines") from error
+        raise InputError(f"{path}: found {error}, expected a JSON list or JSON Lines") from error
 
 
 def write(rows: Iterable[dict], path: str | Path) -> None:

@@ -25,9 +25,9 @@ equals sign. Number words, powers of ten and ratios are not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from grpo_dynamics.command import InputError
 from grpo_dynamics.tasks import latex, numbers
 
 Kind = Literal["number", "latex"]
@@ -78,10 +78,10 @@ def score(completion: str, gold: str, kind: Kind = "number") -> Score:
         If `kind` is neither, or if `gold` is not a number where a number is asked for.
     """
     if kind not in ("number", "latex"):
-        raise ValueError(f"kind of answer: found {kind!r}, expected 'number' or 'latex'")
+        raise InputError(f"kind of answer: found {kind!r}, expected 'number' or 'latex'")
     right = numbers.whole_number(gold, kind == "latex")
     if kind == "number" and right is None:
-        raise ValueError(f"gold answer: found {gold!r}, expected a number")
+        raise InputError(f"gold answer: found {gold!r}, expected a number")
     answer, number, found_by = _find(completion, kind)
     if answer is None:
         return Score(0.0, None, "none")
@@ -100,18 +100,16 @@ def scorable(gold: str, kind: Kind = "number") -> bool:
     return score(f"\\boxed{{{gold}}}", gold, kind).reward == 1.0
 
 
-def reward_function(kind: Kind = "number") -> Callable[..., list[float]]:
-    """The scorer as a reward function of TRL's GRPOTrainer (``reward_funcs=[reward_function("number")]``).
+def verifiable_reward(
+    prompts: list, completions: list, answer: list[str], kind: list[Kind], **columns: object
+) -> list[float]:
+    """The scorer as a reward function of TRL's GRPOTrainer (``reward_funcs=[verifiable_reward]``).
 
-    The data set's column ``answer`` holds the gold answers. Completions are strings, or conversations whose last
-    message is the model's. A comparison that times out is worth 0.
+    The data set's columns ``answer`` and ``kind`` hold the gold answers and how they compare. Completions are strings,
+    or conversations whose last message is the model's. A comparison that times out is worth 0.
     """
-
-    def verifiable_reward(prompts: list, completions: list, answer: list[str], **columns: object) -> list[float]:
-        texts = (item if isinstance(item, str) else item[-1]["content"] for item in completions)
-        return [score(text, gold, kind).reward for text, gold in zip(texts, answer, strict=True)]
-
-    return verifiable_reward
+    texts = (item if isinstance(item, str) else item[-1]["content"] for item in completions)
+    return [score(text, gold, how).reward for text, gold, how in zip(texts, answer, kind, strict=True)]
 
 
 def _find(text: str, kind: Kind) -> tuple[str | None, numbers.Number | None, FoundBy]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from grpo_dynamics.command import InputError
 from grpo_dynamics.tasks import benchmarks, ladder
 
 
@@ -41,7 +42,11 @@ def problems(task: str, source: dict, heldout: int, seed: int) -> tuple[list[dic
     train = benchmarks.load("gsm8k", source["train"], source["revision"], split="train")
     own = benchmarks.load("gsm8k", source["heldout"]) if source["heldout"] else train
     if len(own) < heldout or (own is train and len(train) <= heldout):
-        raise ValueError(f"grpo.heldout_problems: found {heldout}, expected fewer than the {len(own)} problems given")
+        raise InputError(f"grpo.heldout_problems: found {heldout}, expected fewer than the {len(own)} problems given")
+    for source_name, rows in (("training_data.train", train), ("training_data.heldout", own)):
+        if bad := benchmarks.unscorable(rows):
+            identifier, reason = next(iter(bad.items()))
+            raise InputError(f"{source_name}: problem {identifier}: {reason} ({len(bad)} such problems)")
     held = random.Random(seed).sample(own, heldout)
     questions = {row["question"] for row in held}
     train = [row for row in train if row["question"] not in questions]

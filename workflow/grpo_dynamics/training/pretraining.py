@@ -23,7 +23,7 @@ from transformers import (
     get_cosine_schedule_with_warmup,
 )
 
-from grpo_dynamics import seeds
+from grpo_dynamics import command, seeds
 from grpo_dynamics.progress import Progress
 from grpo_dynamics.tasks import ladder
 from grpo_dynamics.training.tokenizer import character_tokenizer
@@ -113,7 +113,7 @@ def pretrain(architecture: str, mixture: dict, sizes: dict, seed: int, folder: P
     model = build(architecture, tokenizer, sizes)
     optimizer = torch.optim.AdamW(model.parameters(), lr=sizes["learning_rate"], weight_decay=0.01)
     schedule = get_cosine_schedule_with_warmup(optimizer, sizes["steps"] // 20, sizes["steps"])
-    progress = Progress(f"pretraining {architecture}", sizes["steps"], every=250)
+    progress = Progress(f"pretraining {architecture}", sizes["steps"])
     for step in range(1, sizes["steps"] + 1):
         ids, labels = corpus_batch(rng, tokenizer, sizes["batch_size"], mixture)
         loss = _backward(model, ids, labels, tokenizer.pad_token_id)
@@ -162,4 +162,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)

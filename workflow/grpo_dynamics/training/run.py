@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import pandas as pd
 import torch
 import typer
@@ -19,9 +21,10 @@ from datasets import Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
 from trl import GRPOConfig
 
-from grpo_dynamics import seeds, tables
+from grpo_dynamics import command, seeds, tables
+from grpo_dynamics.command import InputError
 from grpo_dynamics.progress import Progress
-from grpo_dynamics.tasks.scoring import reward_function
+from grpo_dynamics.tasks.scoring import verifiable_reward
 from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -47,7 +50,7 @@ def grpo_config(grpo: dict, G: int, seed: int, folder: Path) -> GRPOConfig:
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     micro_batches, rest = divmod(grpo["completions_per_step"], grpo["micro_batch_size"] * processes)
     if rest:
-        raise ValueError(
+        raise InputError(
             f"grpo.completions_per_step: found {grpo['completions_per_step']}, expected a multiple of "
             f"grpo.micro_batch_size = {grpo['micro_batch_size']} times {processes} processes"
         )
@@ -74,6 +77,8 @@ def grpo_config(grpo: dict, G: int, seed: int, folder: Path) -> GRPOConfig:
         mask_truncated_completions=False,
         top_entropy_quantile=1.0,
         entropy_coef=0.0,
+        use_adaptive_entropy=False,
+        reward_weights=None,
         use_bias_correction_kl=False,
         sync_ref_model=False,
         off_policy_mask_threshold=None,
@@ -85,17 +90,22 @@ def grpo_config(grpo: dict, G: int, seed: int, folder: Path) -> GRPOConfig:
         min_p=None,
         repetition_penalty=1.0,
         max_completion_length=grpo["max_completion_length"],
+        generation_kwargs=None,
+        cache_implementation=None,
+        use_transformers_continuous_batching=False,
         use_vllm=False,
         # The optimiser: constant learning rate, so that eta is one number; beta1 is the momentum mu.
         optim="adamw_torch",
         learning_rate=grpo["learning_rate"],
         lr_scheduler_type="constant",
+        lr_scheduler_kwargs=None,
         warmup_steps=0,
         adam_beta1=grpo["mu"],
         adam_beta2=0.999,
         adam_epsilon=1e-8,
         weight_decay=0.0,
         max_grad_norm=grpo["max_grad_norm"],
+        use_liger_kernel=False,
         bf16=grpo["bf16"],
         activation_checkpointing=grpo["bf16"],
         # One log row per optimiser step; a checkpoint only where a new batch is about to be sampled.
@@ -108,6 +118,21 @@ def grpo_config(grpo: dict, G: int, seed: int, folder: Path) -> GRPOConfig:
         report_to="none",
         disable_tqdm=True,
     )
+
+
+def keep_only_own(checkpoints: Path, settings: str, G: int, seed: int, inputs: list[Path]) -> None:
+    """Make the folder of checkpoints, and empty it first if what is in it is from another config, model or data.
+
+    Resuming such a checkpoint would mix two runs in one log.
+    """
+    contents = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs}
+    own = json.dumps({"settings": json.loads(settings), "G": G, "seed": seed, "inputs": contents}, sort_keys=True)
+    stamp = checkpoints / "made-from.json"
+    if checkpoints.exists() and not (stamp.exists() and stamp.read_text() == own):
+        logger.info("%s: checkpoints of another config, model or data: starting afresh", checkpoints)
+        shutil.rmtree(checkpoints)
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(own)
 
 
 def last_checkpoint(folder: Path) -> Path | None:
@@ -129,7 +154,7 @@ class _Reporter(TrainerCallback):
         self._progress: Progress | None = None
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self._progress = Progress(self._label, state.max_steps, every=20, done=state.global_step)
+        self._progress = Progress(self._label, state.max_steps, done=state.global_step)
 
     def on_log(self, args, state, control, logs=None, **kwargs):
         if logs and "grad_norm" in logs and state.is_world_process_zero:
@@ -164,7 +189,8 @@ def run_log(history: list[dict], model: str, G: int, seed: int) -> pd.DataFrame:
                 | {name: entry[name] for name in ("step", "grad_norm", "learning_rate", "loss")}
                 | measured
             )
-    return pd.DataFrame(rows)[list(tables.RUN_LOG.columns)]
+    # A diverged run's infinities become empty cells: they are data, and must not end the study.
+    return pd.DataFrame(rows)[list(tables.RUN_LOG.columns)].replace([np.inf, -np.inf], np.nan)
 
 
 def main(
@@ -183,17 +209,17 @@ def main(
     values = json.loads(settings)
     grpo = values["grpo"]
     checkpoints = folder / "checkpoints"
-    checkpoints.mkdir(parents=True, exist_ok=True)
+    keep_only_own(checkpoints, settings, group_size, seed, [train, heldout, *sorted(base.glob("*.safetensors"))])
 
-    # The seed leaves G out: runs that differ in G alone start from the same random state.
-    derived = seeds.derive(values["seed"], "grpo", model, seed)
+    derived = seeds.derive(values["seed"], "grpo", model, group_size, seed)
     tokenizer = AutoTokenizer.from_pretrained(base, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    policy = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16 if grpo["bf16"] else torch.float32)
+    # Weights stay in float32 also under bf16: Adam's small steps would vanish in bfloat16's spacing.
+    policy = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     trainer = InstrumentedGRPOTrainer(
         model=policy,
-        reward_funcs=[reward_function()],
+        reward_funcs=[verifiable_reward],
         args=grpo_config(grpo, group_size, derived, checkpoints),
         train_dataset=dataset(train),
         processing_class=tokenizer,
@@ -220,4 +246,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    command.run(main)
