@@ -1,9 +1,11 @@
 """The workflow: its DAG by dry run, and the ci study from nothing to the report."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -15,9 +17,12 @@ from grpo_dynamics import tables
 
 def snakemake(project, *arguments, directory=None):
     where = ["--directory", str(directory)] if directory else []
+    # Rules call `python`: it must be the one that runs the tests.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         [sys.executable, "-m", "snakemake", *arguments, *where],
         cwd=project,
+        env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
     )

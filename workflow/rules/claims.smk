@@ -51,7 +51,7 @@ rule claims:
     resources:
         **grow(mem_mb=1000, runtime=10),
     params:
-        analysis=RESULTS,
+        analysis=lambda wildcards: RESULTS,
         bandit=lambda wildcards, input: str(Path(input.bandit[0]).parent),
         settings=settings(
             {
