@@ -125,4 +125,5 @@ rule download_model:
     message:
         "Fetching {params.hub} (revision {params.revision}) from the hub"
     shell:
-        "python {input.script:q} --hub {params.hub:q} --revision {params.revision:q}" " --folder {params.folder:q} > {log:q} 2>&1"
+        "python {input.script:q} --hub {params.hub:q} --revision {params.revision:q}"
+        " --folder {params.folder:q} > {log:q} 2>&1"
