@@ -1,6 +1,7 @@
 # make study            the default study, from the lock to the report (STUDY=ci: the small one)
 # make test             the tests, the ci study included
 # make lint             formats and lints
+# make bench            speed of the theory and the bandit, as ratios
 # make publish          the committed snapshot of the default study
 
 SHELL := bash
@@ -14,7 +15,7 @@ RESULTS := results/$(STUDY)
 # Rules call `python`: the environment's must come first.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: study test lint publish environment
+.PHONY: study test lint bench publish environment
 
 study: environment
 	snakemake --cores $(CORES) $(OVERLAY)
@@ -25,6 +26,12 @@ study: environment
 
 test: environment
 	python -m pytest
+
+# On one core unless a benchmark says otherwise; other work on the machine distorts the ratios.
+bench: export PYTHONPATH := workflow
+bench: export OMP_NUM_THREADS := 1
+bench: environment
+	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; python $$benchmark || exit 1; done
 
 # Copies the small results of the default study to results/published, which is committed.
 publish: RESULTS := results/cpu

@@ -13,6 +13,7 @@ import yaml
 from conftest import ROOT
 
 from grpo_dynamics import tables
+from grpo_dynamics.analysis.evidence import VERDICTS
 
 
 def snakemake(project, *arguments, directory=None):
@@ -49,11 +50,11 @@ EXPECTED = {
 # The rest is the same in every study.
 ONCE = """
     training_data runs evaluations fits group_size transfer diagnostics claims stage_times manifest all
-    bandit_fixed_point bandit_thresholds bandit_trajectories bandit_stationary_variance bandit_predictions
-    bandit_overdamped_limit figure_bandit_trajectories figure_bandit_regime_map figure_reward_curves
-    figure_group_size figure_transfer figure_diagnostics figure_damping
+    figure_reward_curves figure_group_size figure_transfer figure_diagnostics figure_damping
+    figure_bandit_trajectories figure_bandit_regime_map figure_bandit_threshold_ratio
+    figure_bandit_stationary_variance figure_bandit_drift figure_bandit_finite_step
 """
-COMMON = {**dict.fromkeys(ONCE.split(), 1), "table_page": 7}
+COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 13}
 
 
 @pytest.mark.parametrize("study", EXPECTED)
@@ -99,13 +100,14 @@ def test_the_ci_study_makes_everything(project):
     fits = pd.read_csv(results / "fits.csv")
     assert fits["r2"].notna().all()
     claims = pd.read_csv(results / "claims.csv")
-    assert list(claims["id"][:15]) == [f"C{number}" for number in range(1, 16)]
-    assert set(claims["verdict"]) <= {"reproduced", "partly", "not reproduced", "not tested here"}
+    assert list(claims["id"]) == [*(f"C{number}" for number in range(1, 17)), "B2", "B3"]
+    assert set(claims["verdict"]) <= set(VERDICTS)
     times = tables.read(results / "benchmarks.csv", tables.STAGE_TIMES).set_index("stage")
     assert times.loc["grpo", "jobs"] == 9
     for name in (
         *("reward_curves", "group_size", "transfer", "diagnostics", "damping"),
-        *("bandit_trajectories", "bandit_regime_map"),
+        *("bandit_trajectories", "bandit_regime_map", "bandit_threshold_ratio", "bandit_stationary_variance"),
+        *("bandit_drift", "bandit_finite_step"),
     ):
         for kind in ("pdf", "png"):
             assert (results / "figures" / f"{name}.{kind}").stat().st_size > 1000

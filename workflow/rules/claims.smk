@@ -6,7 +6,18 @@ PAGE_TABLES = {
         for table in ["fits", "group_size", "transfer", "transfer_summary", "diagnostics"]
     },
     "evaluations": f"{RESULTS}/evaluations.csv",
-    "thresholds": f"{RESULTS}/bandit/thresholds.csv",
+    **{
+        table: f"{RESULTS}/bandit/{table}.csv"
+        for table in [
+            "fixed_point",
+            "thresholds",
+            "finite_step",
+            "clipping",
+            "drift",
+            "stationary_variance",
+            "arms",
+        ]
+    },
 }
 REPORT_TEMPLATES = f"{workflow.basedir}/workflow/report"
 
@@ -19,6 +30,7 @@ rule claims:
             "analysis/evidence.py",
             "analysis/claims_runs.py",
             "analysis/claims_bandit.py",
+            "analysis/claims_beyond.py",
             "analysis/fits.py",
             "analysis/intervals.py",
             "analysis/pages.py",
@@ -31,7 +43,16 @@ rule claims:
         ),
         bandit=expand(
             f"{RESULTS}/bandit/{{table}}.csv",
-            table=["thresholds", "stationary_variance", "predictions", "trajectories", "overdamped_limit"],
+            table=[
+                "fixed_point",
+                "thresholds",
+                "trajectories",
+                "finite_step",
+                "drift",
+                "stationary_variance",
+                "predictions",
+                "overdamped_limit",
+            ],
         ),
     output:
         table=f"{RESULTS}/claims.csv",
@@ -65,7 +86,7 @@ rule claims:
             }
         ),
     message:
-        "Judging the paper's claims: {output.page}"
+        "Judging the claims: {output.page}"
     shell:
         "python {input.script:q} --analysis {params.analysis:q} --bandit-tables {params.bandit:q} "
         "--settings {params.settings:q} --template {input.template:q} --output {output.table:q} --page {output.page:q} "

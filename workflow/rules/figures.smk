@@ -1,8 +1,6 @@
 # Figures of the runs: a rule per figure, each drawn from tables alone. Target: figures (the bandit's included).
 
-FIGURES = f"{RESULTS}/figures"
 FIGURE_NAMES = ["reward_curves", "group_size", "transfer", "diagnostics", "damping"]
-BANDIT_FIGURES = ["bandit_trajectories", "bandit_regime_map"]
 FIGURE_SETTINGS = settings(
     {
         # Pairs, since settings() sorts keys and the order of the models is that of the config.

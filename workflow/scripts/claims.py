@@ -1,4 +1,4 @@
-"""Makes results/<study>/claims.csv and claims.html: a verdict on every claim of the paper, from the study's tables."""
+"""Makes results/<study>/claims.csv and claims.html: a verdict on every claim, from the study's tables."""
 
 from __future__ import annotations
 
@@ -31,10 +31,13 @@ def main(
         transfer=tables.read(analysis / "transfer.csv", schemas.TRANSFER),
         transfer_summary=tables.read(analysis / "transfer_summary.csv", schemas.TRANSFER_SUMMARY),
         diagnostics=tables.read(analysis / "diagnostics.csv", schemas.DIAGNOSTICS),
+        fixed_point=tables.read(bandit_tables / "fixed_point.csv", bandit.FIXED_POINT),
         thresholds=tables.read(bandit_tables / "thresholds.csv", bandit.THRESHOLDS),
+        trajectories=tables.read(bandit_tables / "trajectories.csv", bandit.TRAJECTORIES),
+        finite_step=tables.read(bandit_tables / "finite_step.csv", bandit.FINITE_STEP),
+        drift=tables.read(bandit_tables / "drift.csv", bandit.DRIFT),
         stationary_variance=tables.read(bandit_tables / "stationary_variance.csv", bandit.STATIONARY_VARIANCE),
         predictions=tables.read(bandit_tables / "predictions.csv", bandit.PREDICTIONS),
-        trajectories=tables.read(bandit_tables / "trajectories.csv", bandit.TRAJECTORIES),
         overdamped_limit=tables.read(bandit_tables / "overdamped_limit.csv", bandit.OVERDAMPED_LIMIT),
         analysis=options["analysis"],
         claims=options["claims"],

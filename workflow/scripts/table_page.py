@@ -24,7 +24,25 @@ TABLES = {
     "transfer_summary": (schemas.TRANSFER_SUMMARY, "Transfer by model", "How gains fall with distance, per model."),
     "diagnostics": (schemas.DIAGNOSTICS, "Diagnostics", "The diagnostics of every run and their verdicts."),
     "evaluations": (tables.EVALUATIONS, "Evaluations", "Accuracies of every checkpoint on every benchmark."),
+    "fixed_point": (bandit.FIXED_POINT, "Fixed point", "The bandit's fixed point and stiffness K, by group size."),
     "thresholds": (bandit.THRESHOLDS, "Thresholds", "The bandit's measured thresholds beside closed form and exact."),
+    "finite_step": (
+        bandit.FINITE_STEP,
+        "Finite steps",
+        "The bandit's slowest mode beside the oscillator's and the exact one, as the step grows.",
+    ),
+    "clipping": (
+        bandit.CLIPPING,
+        "Clipping",
+        "What the clipped ratio does to the bandit on both sides of its stability threshold.",
+    ),
+    "drift": (bandit.DRIFT, "Drift", "Drift and noise of sampled groups beside exact sums and leading order."),
+    "stationary_variance": (
+        bandit.STATIONARY_VARIANCE,
+        "Stationary variance",
+        "The bandit's stationary variance beside the exact one and the leading order.",
+    ),
+    "arms": (bandit.ARMS, "Arms", "Bandits with a logit per arm beside the one-logit bandit."),
 }
 
 

@@ -1,7 +1,8 @@
 """What the claims are judged on, and the register of claims.
 
 A claim is a function from the evidence to a finding. It is registered with its id, its short wording, its test in
-words and its scope; the verdict follows from the tables by the rule that the test states.
+words and its scope; the verdict follows from the tables by the rule that the test states. Ids of the paper's claims
+start with C, those of the study's own claims, which go beyond the paper, with B.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-VERDICTS = REPRODUCED, PARTLY, NOT_REPRODUCED, NOT_TESTED = "reproduced", "partly", "not reproduced", "not tested here"
+REPRODUCED, HOLDS, PARTLY = "reproduced", "holds", "partly"
+NOT_REPRODUCED, DOES_NOT_HOLD, NOT_TESTED = "not reproduced", "does not hold", "not tested here"
+# Only what the paper claims can be reproduced; a claim beyond it holds or does not.
+PAPER = REPRODUCED, PARTLY, NOT_REPRODUCED, NOT_TESTED
+BEYOND = HOLDS, PARTLY, DOES_NOT_HOLD, NOT_TESTED
+VERDICTS = REPRODUCED, HOLDS, PARTLY, NOT_REPRODUCED, DOES_NOT_HOLD, NOT_TESTED
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,8 @@ class Evidence:
     ----------
     fits, group_size, transfer, transfer_summary, diagnostics : DataFrame
         The analysis's tables (analysis/tables.py).
-    thresholds, stationary_variance, predictions, trajectories, overdamped_limit : DataFrame
+    fixed_point, thresholds, trajectories, finite_step, drift, stationary_variance, predictions : DataFrame
+    overdamped_limit : DataFrame
         The bandit's tables (bandit/tables.py).
     analysis, claims : dict
         The config's sections of these names.
@@ -36,10 +43,13 @@ class Evidence:
     transfer: pd.DataFrame
     transfer_summary: pd.DataFrame
     diagnostics: pd.DataFrame
+    fixed_point: pd.DataFrame
     thresholds: pd.DataFrame
+    trajectories: pd.DataFrame
+    finite_step: pd.DataFrame
+    drift: pd.DataFrame
     stationary_variance: pd.DataFrame
     predictions: pd.DataFrame
-    trajectories: pd.DataFrame
     overdamped_limit: pd.DataFrame
     analysis: dict
     claims: dict
@@ -66,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper: `test` is a format string over the config's `analysis` and `claims`."""
+    """A claim, of the paper or beyond it: `test` is a format string over the config's `analysis` and `claims`."""
 
     id: str
     claim: str
@@ -102,10 +112,20 @@ def of(part: int, whole: int, what: str) -> str:
     return f"{part} of {whole} {what}"
 
 
-def all_or_some(part: int, whole: int, some: float = 0.0) -> str:
-    """Reproduced when all agree, partly when more than the share `some` do, else not; not tested without any."""
+def extent(values: pd.Series, digits: int = 3) -> str:
+    """The range of some numbers as text: 0.81 to 0.97; a single number where they do not differ at these digits."""
+    low, high = (f"{end:.{digits}g}" for end in (values.min(), values.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def all_or_some(part: int, whole: int, some: float = 0.0, words: Sequence[str] = PAPER) -> str:
+    """The first of `words` when all agree, partly when more than the share `some` do, else not; not tested without any.
+
+    `words` are PAPER or BEYOND.
+    """
+    full, partly, no, untested = words
     if whole == 0:
-        return NOT_TESTED
+        return untested
     if part == whole:
-        return REPRODUCED
-    return PARTLY if part > some * whole else NOT_REPRODUCED
+        return full
+    return partly if part > some * whole else no

@@ -26,8 +26,15 @@ def t_interval(values: np.ndarray, alpha: float) -> tuple[float, float, float]:
     return mean, float(mean - half), float(mean + half)
 
 
-def weighted_slope(x: np.ndarray, y: np.ndarray, error: np.ndarray, alpha: float) -> tuple[float, float, float]:
-    """Slope of y on x with known standard errors of y, and its interval.
+def sidak(alpha: float, count: int) -> float:
+    """Level at which each of `count` independent intervals misses, so that all hold together with 1 - alpha."""
+    return 1 - (1 - alpha) ** (1 / count)
+
+
+def weighted_slope(
+    x: np.ndarray, y: np.ndarray, error: np.ndarray, alpha: float, dof: float = np.inf
+) -> tuple[float, float, float]:
+    """Slope of y on x with standard errors of y, each of `dof` degrees of freedom, and its interval.
 
     Where the points scatter about the line by more than their errors (chi-square above its degrees of freedom), the
     interval is widened in proportion.
@@ -35,7 +42,7 @@ def weighted_slope(x: np.ndarray, y: np.ndarray, error: np.ndarray, alpha: float
     design = np.stack([np.ones_like(x), x], axis=1) / error[:, None]
     covariance = np.linalg.inv(design.T @ design)
     estimate = covariance @ design.T @ (y / error)
-    dof = len(x) - 2
-    excess = np.sum((y / error - design @ estimate) ** 2) / dof if dof > 0 else 1.0
-    half = stats.norm.ppf(1 - alpha / 2) * np.sqrt(covariance[1, 1] * max(excess, 1.0))
+    free = len(x) - 2
+    excess = np.sum((y / error - design @ estimate) ** 2) / free if free > 0 else 1.0
+    half = stats.t.ppf(1 - alpha / 2, dof) * np.sqrt(covariance[1, 1] * max(excess, 1.0))
     return float(estimate[1]), float(estimate[1] - half), float(estimate[1] + half)

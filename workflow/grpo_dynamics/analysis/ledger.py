@@ -1,20 +1,20 @@
-"""The claims ledger: a verdict on every claim of the paper, by rule, from the study's tables."""
+"""The claims ledger: a verdict on every claim of the paper and on those beyond it, by rule, from the study's tables."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from grpo_dynamics.analysis import claims_bandit, claims_runs
+from grpo_dynamics.analysis import claims_bandit, claims_beyond, claims_runs
 from grpo_dynamics.analysis.evidence import REGISTER, Evidence
 from grpo_dynamics.analysis.tables import CLAIMS
 
-__all__ = ["claims_bandit", "claims_runs", "ledger"]  # importing the two modules registers their claims
+__all__ = ["claims_bandit", "claims_beyond", "claims_runs", "ledger"]  # importing the modules registers their claims
 
 
 def ledger(evidence: Evidence) -> pd.DataFrame:
-    """The CLAIMS table, C1 first."""
+    """The CLAIMS table: the paper's claims from C1 on, then those beyond it from B2 on."""
     rows = []
-    for entry in sorted(REGISTER.values(), key=lambda entry: int(entry.id[1:])):
+    for entry in sorted(REGISTER.values(), key=lambda entry: (entry.id[0] != "C", int(entry.id[1:]))):
         finding = entry.judge(evidence)
         rows.append(
             {

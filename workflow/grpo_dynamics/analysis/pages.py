@@ -11,10 +11,10 @@ import pandas as pd
 import pandera.pandas as pa
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from grpo_dynamics.analysis.evidence import VERDICTS
+from grpo_dynamics.analysis.evidence import BEYOND, PAPER
 
 # A symbol and a word carry a verdict; the colour only repeats them.
-SYMBOLS = dict(zip(VERDICTS, ["✓", "◐", "✗", "○"], strict=True))
+SYMBOLS = {word: symbol for words in (PAPER, BEYOND) for word, symbol in zip(words, "✓◐✗○", strict=True)}
 
 
 def cell(value: object) -> str:
@@ -58,7 +58,11 @@ def claims_page(
     page: str | Path,
 ) -> None:
     """The ledger as a page (CLAIMS table); `seeds` is the number of runs per cell."""
-    counts = [(verdict, SYMBOLS[verdict], int((claims["verdict"] == verdict).sum())) for verdict in VERDICTS]
+    of_paper = claims["id"].str.startswith("C")
+    parts = []
+    for heading, part, words in (("The paper's claims", of_paper, PAPER), ("Beyond the paper", ~of_paper, BEYOND)):
+        found = claims.loc[part, "verdict"]
+        parts.append((heading, [(word, int((found == word).sum())) for word in words], claims[part].to_dict("records")))
     render(
         template,
         page,
@@ -66,7 +70,6 @@ def claims_page(
         models=models,
         group_sizes=group_sizes,
         seeds=seeds,
-        counts=counts,
+        parts=parts,
         symbols=SYMBOLS,
-        claims=claims.to_dict("records"),
     )

@@ -172,7 +172,9 @@ DIAGNOSTICS = schema(
 CLAIMS = schema(
     "claims",
     {
-        "id": column(str, "the study's id of the claim"),
+        "id": column(
+            str, "the study's id of the claim: C of the paper, B beyond it", pa.Check.str_matches("^[BC][0-9]+$")
+        ),
         "claim": column(str, "the claim, in short"),
         "test": column(str, "the rule that gives the verdict, with its thresholds"),
         "numbers": column(str, "what was found, with intervals and sizes"),

@@ -1,4 +1,4 @@
-"""Figures of the softmax bandit: trajectories through the transition, and the regime map."""
+"""Figures of the softmax bandit's dynamics: trajectories through the transition, and thresholds against K_ref."""
 
 from __future__ import annotations
 
@@ -7,27 +7,36 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from grpo_dynamics.figures.style import COLORS, MEASURED, NEUTRAL, PAGE, PREDICTED
+from grpo_dynamics.figures.bandit_looks import (
+    CLOSED_FORM,
+    EXACT,
+    MARK,
+    SCHEDULES,
+    errors,
+    key,
+    octave_axis,
+    ordered_palette,
+    ratio_axis,
+    schedules_of,
+)
+from grpo_dynamics.figures.style import MEASURED, NEUTRAL, PAGE, PREDICTED
 
-_SCHEDULES = {
-    "fixed_lag": "fixed lag",
-    "periodic": "periodic refresh",
-    "importance_corrected": "periodic, importance-corrected",
-}
 _BANDS = {"overdamped": "#ffffff", "underdamped": "#ececec", "unstable": "#cfcfcf"}  # apart in grey as well
-_EXACT = COLORS[0]
-_MARK = {"color": MEASURED, "markersize": 3.5, "markeredgewidth": 0.8}
 _KINDS = {  # meaning, dashes, marker and its face
     "stability": ("loss of stability", "-", "o", MEASURED),
     "onset": ("onset of oscillation", (0, (3, 1.5)), "s", "white"),
 }
+_OPTIMISTIC = "#ececec"
+
+
+def _bands_legend() -> list[Patch]:
+    return [Patch(facecolor=color, edgecolor=NEUTRAL, linewidth=0.4, label=name) for name, color in _BANDS.items()]
 
 
 def trajectories(table: pd.DataFrame) -> Figure:
-    """Mean reward through the transition, one panel per K_ref, with the law's prediction dashed.
+    """Mean reward through the transition, one panel per K_ref shaded by its regime, with the law dashed.
 
     Parameters
     ----------
@@ -38,13 +47,16 @@ def trajectories(table: pd.DataFrame) -> Figure:
     columns = min(4, len(K_refs))
     rows = -(-len(K_refs) // columns)
     figure, grid = plt.subplots(
-        rows, columns, figsize=(PAGE, 1.5 * rows + 0.7), sharex=True, sharey=True, squeeze=False
+        rows, columns, figsize=(PAGE, 1.5 * rows + 0.9), sharex=True, sharey=True, squeeze=False
     )
     for axes, K_ref in zip(grid.flat, K_refs, strict=False):
         part = table[table["K_ref"] == K_ref].sort_values("step")
+        measured, closed = part["regime"].iloc[0], part["regime_closed"].iloc[0]
+        axes.set_facecolor(_BANDS[measured])
         axes.plot(part["step"], part["p"], color=MEASURED, linewidth=1.0)
-        axes.plot(part["step"], part["p_predicted"], color=PREDICTED, linestyle=(0, (4, 2)), linewidth=1.2)
-        axes.set_title(f"$K_{{ref}}$ = {K_ref}: {part['regime'].iloc[0]}\n(law: {part['regime_closed'].iloc[0]})")
+        axes.plot(part["step"], part["p_predicted"], **CLOSED_FORM)
+        verdict = "law agrees" if measured == closed else f"law: {closed}"
+        axes.set_title(f"$K_{{ref}}$ = {K_ref}: {measured}\n({verdict})")
     for axes in grid.flat[len(K_refs) :]:
         axes.set_visible(False)
     # The law of an unstable panel grows without bound, so the simulation sets the scale.
@@ -54,11 +66,12 @@ def trajectories(table: pd.DataFrame) -> Figure:
     figure.supylabel("expected reward $p$", fontsize=8)
     first = table.iloc[0]
     handles = [
-        Line2D([], [], color=MEASURED, linewidth=1.0, label="mean field, simulated"),
-        Line2D([], [], color=PREDICTED, linestyle=(0, (4, 2)), label="three-phase law, no fit"),
+        key("mean field, simulated", color=MEASURED, linewidth=1.0),
+        key("three-phase law, no fit", **CLOSED_FORM),
+        *_bands_legend(),
     ]
-    title = rf"{_SCHEDULES[first['schedule']]}, $\mu$ = {first['mu']:g}, $\eta$ = {first['eta']:g}"
-    figure.legend(handles=handles, title=title, loc="outside upper center", ncols=2)
+    title = rf"{SCHEDULES[first['schedule']]}, $\mu$ = {first['mu']:g}, $\eta$ = {first['eta']:g}"
+    figure.legend(handles=handles, title=title, loc="outside upper center", ncols=len(handles))
     return figure
 
 
@@ -79,7 +92,7 @@ def regime_map(table: pd.DataFrame) -> Figure:
     table : DataFrame
         bandit/thresholds.csv (schema bandit.tables.THRESHOLDS).
     """
-    schedules = [name for name in _SCHEDULES if name in set(table["schedule"])]
+    schedules = schedules_of(table)
     mus = sorted(table["mu"].unique())
     figure, grid = plt.subplots(
         len(schedules),
@@ -93,33 +106,85 @@ def regime_map(table: pd.DataFrame) -> Figure:
         for column, mu in enumerate(mus):
             axes = grid[row, column]
             here = table[table["mu"] == mu]
-            values = here.filter(regex="^a_").to_numpy(float)
+            values = here.filter(regex="^a_.*(low|high|closed|exact)$").to_numpy(float)
             bottom, top = values.min() / 1.6, values.max() * 1.6
             part = here[here["schedule"] == schedule].sort_values("K_ref")
             K_ref = part["K_ref"].astype(float)
             _shade(axes, part, bottom, top)
             for kind, (_, dashes, marker, face) in _KINDS.items():
                 axes.plot(K_ref, part[f"a_{kind}_closed"], color=PREDICTED, linestyle=dashes, linewidth=1.6)
-                axes.plot(K_ref, part[f"a_{kind}_exact"], color=_EXACT, linestyle=dashes, linewidth=1.0)
+                axes.plot(K_ref, part[f"a_{kind}_exact"], color=EXACT, linestyle=dashes, linewidth=1.0)
                 measured = part[f"a_{kind}_measured"]
-                error = np.abs(part[[f"a_{kind}_low", f"a_{kind}_high"]].to_numpy(float).T - measured.to_numpy(float))
-                axes.errorbar(K_ref, measured, yerr=error, fmt=marker, **_MARK, markerfacecolor=face)
+                error = errors(measured, part[f"a_{kind}_low"], part[f"a_{kind}_high"])
+                axes.errorbar(K_ref, measured, yerr=error, fmt=marker, **MARK, markerfacecolor=face)
             axes.set(yscale="log", ylim=(bottom, top))
-            axes.set_xscale("log", base=2)
-            axes.set_xticks(K_ref, [str(int(value)) for value in K_ref])
-            axes.minorticks_off()
+            octave_axis(axes, K_ref)
             axes.grid(False)
             if row == 0:
                 axes.set_title(rf"$\mu$ = {mu:g}")
-        grid[row, 0].set_ylabel(_SCHEDULES[schedule].replace(", ", ",\n") + "\n" + r"$a = \eta K$ (1/step)")
+        grid[row, 0].set_ylabel(SCHEDULES[schedule].replace(", ", ",\n") + "\n" + r"$a = \eta K$ (1/step)")
     figure.supxlabel("$K_{ref}$ (optimiser steps)", fontsize=8)
     handles = []
     for meaning, dashes, marker, face in _KINDS.values():
         handles += [
-            Line2D([], [], color=PREDICTED, linewidth=1.6, linestyle=dashes, label=f"{meaning}: closed form"),
-            Line2D([], [], color=_EXACT, linewidth=1.0, linestyle=dashes, label=f"{meaning}: exact"),
-            Line2D([], [], **_MARK, linestyle="", marker=marker, markerfacecolor=face, label=f"{meaning}: measured"),
+            key(f"{meaning}: closed form", color=PREDICTED, linewidth=1.6, linestyle=dashes),
+            key(f"{meaning}: exact", color=EXACT, linewidth=1.0, linestyle=dashes),
+            key(f"{meaning}: measured", **MARK, linestyle="", marker=marker, markerfacecolor=face),
         ]
-    handles += [Patch(facecolor=color, edgecolor=NEUTRAL, linewidth=0.4, label=name) for name, color in _BANDS.items()]
+    figure.legend(handles=handles + _bands_legend(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def threshold_ratio(table: pd.DataFrame) -> Figure:
+    """Measured over closed-form threshold against K_ref: a row per threshold, a column per schedule, a look per mu.
+
+    Lines are the exact threshold over the closed form; dotted ones take the closed form at the mean age of the
+    samples in place of K_ref, where the two differ.
+
+    Parameters
+    ----------
+    table : DataFrame
+        bandit/thresholds.csv (schema bandit.tables.THRESHOLDS).
+    """
+    schedules = schedules_of(table)
+    looks = ordered_palette(table["mu"])
+    figure, grid = plt.subplots(
+        len(_KINDS), len(schedules), figsize=(PAGE, 5.0), sharex=True, sharey="col", squeeze=False
+    )
+    aged = table["mean_age"] != table["K_ref"]
+    for column, schedule in enumerate(schedules):
+        extremes = [1.0]
+        for row, kind in enumerate(_KINDS):
+            axes = grid[row, column]
+            axes.axhline(1, color=NEUTRAL, linewidth=0.8)
+            for mu, look in looks.items():
+                part = table[(table["schedule"] == schedule) & (table["mu"] == mu)].sort_values("K_ref")
+                K_ref, closed = part["K_ref"].astype(float), part[f"a_{kind}_closed"]
+                exact, measured = part[f"a_{kind}_exact"] / closed, part[f"a_{kind}_measured"] / closed
+                error = errors(measured, part[f"a_{kind}_low"] / closed, part[f"a_{kind}_high"] / closed)
+                axes.plot(K_ref, exact, color=look.color, linewidth=1.0)
+                axes.errorbar(K_ref, measured, yerr=error, fmt=look.marker, color=look.color, markersize=3.5)
+                at_age = (part[f"a_{kind}_exact"] / part[f"a_{kind}_closed_at_age"])[aged]
+                axes.plot(K_ref[at_age.index], at_age, color=look.color, linestyle=":", linewidth=1.2)
+                extremes += [exact.min(), measured.min(), exact.max(), measured.max(), at_age.min(), at_age.max()]
+            octave_axis(axes, table["K_ref"].astype(float))
+        low, high = np.nanmin(extremes) / 1.12, np.nanmax(extremes) * 1.12
+        for axes in grid[:, column]:
+            ratio_axis(axes, low, high)
+            axes.axhspan(low, 1, color=_OPTIMISTIC, linewidth=0, zorder=0)
+        grid[0, column].set_title(SCHEDULES[schedule])
+    for row, (meaning, *_) in enumerate(_KINDS.values()):
+        grid[row, 0].set_ylabel(f"{meaning}:\nmeasured / closed form")
+    figure.supxlabel("$K_{ref}$ (optimiser steps)", fontsize=8)
+    handles = [
+        key(rf"$\mu$ = {mu:g}, measured", color=look.color, marker=look.marker, markersize=3.5, linestyle="")
+        for mu, look in looks.items()
+    ]
+    handles += [
+        key("exact / closed form at $K_{ref}$", color=NEUTRAL, linewidth=1.0),
+        key("exact / closed form at the mean age", color=NEUTRAL, linewidth=1.2, linestyle=":"),
+        Patch(facecolor="white", edgecolor=NEUTRAL, linewidth=0.4, label="above 1: closed form cautious"),
+        Patch(facecolor=_OPTIMISTIC, edgecolor=NEUTRAL, linewidth=0.4, label="below 1: closed form optimistic"),
+    ]
     figure.legend(handles=handles, loc="outside upper center", ncols=3)
     return figure

@@ -16,6 +16,20 @@ from scipy.stats import binom
 from grpo_dynamics.theory.oscillator import Array
 
 Std = Literal["population", "unbiased"]
+STDS: tuple[Std, ...] = get_args(Std)
+
+
+def group_gradient(G: int, std: Std = "population") -> Array:
+    """Gradient per unit of the logit of a group with k = 0 .. G successes: sqrt(k (G-k)) / G for the population std.
+
+    Shape (G + 1,). Raises ValueError if G or `std` is outside its domain.
+    """
+    if G < 2 or int(G) != G:
+        raise ValueError(f"G: found {G}, expected an integer of 2 or more")
+    if std not in STDS:
+        raise ValueError(f"std: found {std!r}, expected one of {STDS}")
+    k = np.arange(G + 1)
+    return (1.0 if std == "population" else np.sqrt((G - 1) / G)) * np.sqrt(k * (G - k)) / G
 
 
 def _sums(p: ArrayLike, G: int, std: Std) -> tuple[Array, Array, Array]:
@@ -23,13 +37,8 @@ def _sums(p: ArrayLike, G: int, std: Std) -> tuple[Array, Array, Array]:
     p = np.asarray(p, dtype=float)[..., np.newaxis]
     if not np.all((p >= 0) & (p <= 1)):
         raise ValueError(f"p: found {p[..., 0]}, expected a probability")
-    if G < 2 or int(G) != G:
-        raise ValueError(f"G: found {G}, expected an integer of 2 or more")
-    if std not in get_args(Std):
-        raise ValueError(f"std: found {std!r}, expected one of {get_args(Std)}")
-    k = np.arange(G + 1)
-    scale = 1.0 if std == "population" else np.sqrt((G - 1) / G)
-    return p, binom.pmf(k, G, p), scale * np.sqrt(k * (G - k)) / G
+    value = group_gradient(G, std)
+    return p, binom.pmf(np.arange(G + 1), G, p), value
 
 
 def h_G(p: ArrayLike, G: int, std: Std = "population") -> Array:

@@ -24,6 +24,44 @@ class Coefficients(NamedTuple):
     K_eff: Array
 
 
+class Mode(NamedTuple):
+    """Decay rate and angular frequency of a mode, both 1/step; the rate is below 0 where it grows."""
+
+    rate: Array
+    frequency: Array
+
+
+class Oscillator(NamedTuple):
+    """All that the closed form says of a setting; arrays of one shape.
+
+    Attributes
+    ----------
+    a : ndarray
+        Stiffness per step, eta K, 1/step.
+    M_eff, C_eff, K_eff : ndarray
+        As in `Coefficients`.
+    w0, zeta : ndarray
+        Natural frequency, 1/step, and damping ratio.
+    regime : ndarray of str
+        As in `regime`.
+    stability_threshold, onset_threshold : ndarray
+        Values of a, 1/step.
+    stationary_variance : ndarray
+        In the error's unit squared; infinite where unstable.
+    """
+
+    a: Array
+    M_eff: Array
+    C_eff: Array
+    K_eff: Array
+    w0: Array
+    zeta: Array
+    regime: NDArray[np.str_]
+    stability_threshold: Array
+    onset_threshold: Array
+    stationary_variance: Array
+
+
 def check_momentum(mu: ArrayLike) -> Array:
     """Return mu as an array of floats.
 
@@ -155,3 +193,55 @@ def stationary_variance(a: ArrayLike, mu: ArrayLike, K_ref: ArrayLike, D: ArrayL
     D, G = check_positive("D", D), check_positive("G", G)
     with np.errstate(divide="ignore"):
         return np.where(C_eff > 0, D / (2 * G * np.where(C_eff > 0, C_eff, 0.0) * K_eff), np.inf)
+
+
+def slowest_mode(a: ArrayLike, mu: ArrayLike, K_ref: ArrayLike) -> Mode:
+    """Decay rate and angular frequency of the mode that outlives the others: of the roots of M s^2 + C s + K.
+
+    Parameters as in `coefficients`.
+    """
+    M_eff, C_eff, K_eff = coefficients(a, mu, K_ref)
+    discriminant = C_eff**2 - 4 * M_eff * K_eff
+    root = np.sqrt(np.abs(discriminant))
+    real = 2 * K_eff / (C_eff + np.where(C_eff > 0, root, -root))  # the smaller root, in a form that does not cancel
+    rate = np.where(discriminant > 0, real, C_eff / (2 * M_eff))
+    return Mode(rate, np.where(discriminant < 0, root / (2 * M_eff), 0.0))
+
+
+def oscillator(eta: ArrayLike, mu: ArrayLike, K_ref: ArrayLike, K: ArrayLike, G: ArrayLike, D: ArrayLike) -> Oscillator:
+    """The closed form of a setting, from its hyperparameters; shapes broadcast.
+
+    Parameters
+    ----------
+    eta : array_like
+        Learning rate, above 0.
+    mu : array_like
+        Heavy-ball momentum, 0 <= mu < 1.
+    K_ref : array_like
+        Lag in optimiser steps, 0 or more.
+    K : array_like
+        Curvature scale, 1/eta/step, above 0.
+    G : array_like
+        Group size, above 0.
+    D : array_like
+        Noise intensity at G = 1, in the error's unit squared per step, above 0.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its domain.
+    """
+    eta, mu, K_ref, K, G, D = np.broadcast_arrays(
+        check_positive("eta", eta), mu, K_ref, check_positive("K", K), check_positive("G", G), check_positive("D", D)
+    )
+    a = eta * K
+    return Oscillator(
+        a,
+        *coefficients(a, mu, K_ref),
+        natural_frequency(a, mu, K_ref),
+        damping_ratio(a, mu, K_ref),
+        regime(a, mu, K_ref),
+        stability_threshold(mu, K_ref),
+        onset_threshold(mu, K_ref),
+        stationary_variance(a, mu, K_ref, D, G),
+    )
