@@ -62,6 +62,38 @@ def test_stationary_variance():
     assert oscillator.stationary_variance(0.25, 0.5, 2, D=1.0, G=4) == np.inf
 
 
+@given(st.floats(1e-6, 10), mus, intervals)
+def test_slowest_mode_is_the_root_with_the_smallest_decay(a, mu, K_ref):
+    M_eff, C_eff, K_eff = map(float, oscillator.coefficients(a, mu, K_ref))
+    rate, frequency = map(float, oscillator.slowest_mode(a, mu, K_ref))
+    s = complex(-rate, frequency)
+    scale = M_eff * abs(s) ** 2 + abs(C_eff * s) + K_eff
+    assert M_eff * s**2 + C_eff * s + K_eff == pytest.approx(0, abs=1e-9 * scale)
+    if frequency == 0 and C_eff > 0:
+        assert rate <= C_eff / (2 * M_eff) * (1 + 1e-9)
+
+
+def test_everything_from_the_hyperparameters():
+    # eta K = 0.1, mu = 0.5, K_ref = 2 as above
+    found = oscillator.oscillator(eta=0.2, mu=0.5, K_ref=2, K=0.5, G=4, D=0.06)
+    assert found[:4] == pytest.approx((0.1, 0.95, 0.3, 0.1))
+    assert found.w0 == pytest.approx(np.sqrt(0.1 / 0.95)) and found.zeta == pytest.approx(0.3 / (2 * np.sqrt(0.095)))
+    assert str(found.regime) == "underdamped"
+    assert found.stability_threshold == pytest.approx(0.25)
+    assert found.onset_threshold == pytest.approx(float(oscillator.onset_threshold(0.5, 2)))
+    assert found.stationary_variance == pytest.approx(0.25)
+    swept = oscillator.oscillator(eta=[[0.01], [1.0]], mu=0.5, K_ref=[1, 2, 3], K=0.5, G=4, D=0.06)
+    assert {value.shape for value in swept} == {(2, 3)}
+    assert swept.regime.tolist() == [["overdamped"] * 3, ["unstable"] * 3]
+
+
+@pytest.mark.parametrize("name", ["eta", "mu", "K_ref", "K", "G", "D"])
+def test_hyperparameters_outside_their_domain(name):
+    setting = {"eta": 0.2, "mu": 0.5, "K_ref": 2, "K": 0.5, "G": 4, "D": 0.06}
+    with pytest.raises(ValueError, match=f"^{name}: found"):
+        oscillator.oscillator(**setting | {name: -1.0})
+
+
 @pytest.mark.parametrize(
     ("a", "mu", "K_ref", "name"),
     [(0, 0, 1, "a"), (np.nan, 0, 1, "a"), (1, 1, 1, "mu"), (1, -0.1, 1, "mu"), (1, 0, -1, "K_ref")],

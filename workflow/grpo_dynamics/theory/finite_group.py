@@ -17,6 +17,7 @@ from grpo_dynamics.theory.oscillator import Array
 
 Std = Literal["population", "unbiased"]
 STDS: tuple[Std, ...] = get_args(Std)
+_SMALLEST = 1e-290  # probabilities below it count as 0: scipy's binomial overflows near the smallest floats
 
 
 def group_gradient(G: int, std: Std = "population") -> Array:
@@ -38,6 +39,7 @@ def _sums(p: ArrayLike, G: int, std: Std) -> tuple[Array, Array, Array]:
     if not np.all((p >= 0) & (p <= 1)):
         raise ValueError(f"p: found {p[..., 0]}, expected a probability")
     value = group_gradient(G, std)
+    p = np.where(p < _SMALLEST, 0.0, p)
     return p, binom.pmf(np.arange(G + 1), G, p), value
 
 

@@ -4,7 +4,9 @@ Three schedules of the gradient that acts on e[n]:
 
 * fixed_lag: the one of K_ref steps ago, e[n - K_ref];
 * periodic: frozen at the last refresh, a multiple of K_ref;
-* importance_corrected: as periodic, but only a share a_stale/a of the stiffness is frozen, the rest is current.
+* importance_corrected: as periodic, but only a share s = a_stale/a of the stiffness is frozen, the rest is current.
+
+With v[n] = e[n] - e[n-1] and noise xi: v[n+1] = mu v[n] - a e[.] + xi, e[n+1] = e[n] + v[n+1].
 """
 
 from __future__ import annotations
@@ -21,24 +23,35 @@ Schedule = Literal["fixed_lag", "periodic", "importance_corrected"]
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
-def check_schedule(schedule: str, K_ref: int) -> None:
-    """Raise ValueError unless `schedule` is known and `K_ref` fits it (0 or more for fixed_lag, else 1 or more)."""
+def check_schedule(schedule: str, K_ref: ArrayLike) -> None:
+    """Raise ValueError unless `schedule` is known and `K_ref` fits it: integers, 0 or more for fixed_lag, else 1."""
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule: found {schedule!r}, expected one of {SCHEDULES}")
     least = 0 if schedule == "fixed_lag" else 1
-    if K_ref != int(K_ref) or K_ref < least:
+    steps = np.asarray(K_ref, dtype=float)
+    if not np.all(np.isfinite(steps) & (steps >= least) & (steps == np.floor(steps))):
         raise ValueError(f"K_ref: found {K_ref}, expected an integer of {least} or more for {schedule}")
 
 
-def mean_age(schedule: Schedule, K_ref: ArrayLike) -> Array:
-    """Mean age of the samples that a step uses, in steps: K_ref under a fixed lag, otherwise (K_ref - 1)/2.
+def check_share(stale_share: ArrayLike) -> Array:
+    """Return a_stale / a as an array of floats.
 
-    A trainer that refreshes every K_ref steps works with samples aged 0 .. K_ref - 1.
+    Raises
+    ------
+    ValueError
+        Unless it is finite and 1 or less everywhere: the current stiffness restores, so it is not negative.
     """
-    for interval in np.unique(K_ref):
-        check_schedule(schedule, interval)
-    K_ref = np.asarray(K_ref, dtype=float)
-    return K_ref if schedule == "fixed_lag" else (K_ref - 1) / 2
+    share = np.asarray(stale_share, dtype=float)
+    if not np.all(np.isfinite(share) & (share <= 1)):
+        raise ValueError(f"stale_share: found {share}, expected a finite number of 1 or less")
+    return share
+
+
+def mean_age(schedule: Schedule, K_ref: ArrayLike) -> Array:
+    """Mean age of the gradient that acts, steps: K_ref under a fixed lag, (K_ref - 1)/2 when refreshed every K_ref."""
+    check_schedule(schedule, K_ref)
+    steps = np.asarray(K_ref, dtype=float)
+    return steps if schedule == "fixed_lag" else (steps - 1) / 2
 
 
 def companion(a: float, mu: float, K_ref: int) -> Array:
@@ -55,22 +68,21 @@ def companion(a: float, mu: float, K_ref: int) -> Array:
     return matrix
 
 
-def _steps(a: float, mu: float, K_ref: int, stale_share: float, force: float) -> Array:
-    """Maps of (e, v, 1) from a refresh to each of the next K_ref steps, shape (K_ref, 3, 3).
-
-    v[n+1] = mu v[n] - a_now e[n] - a_stale e[refresh] + force,  e[n+1] = e[n] + v[n+1].
-    """
-    e, v, one = np.eye(3)
-    frozen, steps = e, []
+def _period(a_now: float, a_stale: float, mu: float, K_ref: int) -> Array:
+    """(e, v) after each of a period's K_ref steps, shape (K_ref, 2, 3): from e = 1, from v = 1, and from xi = 1."""
+    check_positive("a_now + a_stale", a_now + a_stale)
+    check_momentum(mu), check_schedule("periodic", K_ref)
+    frozen, v, xi = np.eye(3)
+    e, steps = frozen, []
     for _ in range(K_ref):
-        v = mu * v - a * ((1 - stale_share) * e + stale_share * frozen) + force * one
+        v = mu * v - a_now * e - a_stale * frozen + xi
         e = e + v
-        steps.append(np.stack([e, v, one]))
-    return np.stack(steps)
+        steps.append([e, v])
+    return np.array(steps)
 
 
 def monodromy(a_now: float, a_stale: float, mu: float, K_ref: int) -> Array:
-    """Matrix that maps (e, velocity) from one refresh to the next, shape (2, 2).
+    """Matrix that maps (e, v) from one refresh to the next, shape (2, 2).
 
     Parameters
     ----------
@@ -82,9 +94,7 @@ def monodromy(a_now: float, a_stale: float, mu: float, K_ref: int) -> Array:
     K_ref : int
         Steps per refresh, 1 or more.
     """
-    a = float(check_positive("a_now + a_stale", a_now + a_stale))
-    check_momentum(mu), check_schedule("periodic", K_ref)
-    return _steps(a, mu, K_ref, a_stale / a, 0.0)[-1, :2, :2]
+    return _period(a_now, a_stale, mu, K_ref)[-1, :, :2]
 
 
 def spectral_radius(matrix: Array) -> float:
@@ -100,19 +110,18 @@ def stale_stiffness(p_star: ArrayLike) -> Array:
     return 0.5 * (1 - 2 * p_star) * np.sqrt(p_star * (1 - p_star))
 
 
-def _update(schedule: Schedule, a: float, mu: float, K_ref: int, stale_share: float) -> Array:
-    """The matrix whose powers are the update: of a step under a fixed lag, otherwise of a period."""
-    if schedule == "fixed_lag":
-        return companion(a, mu, K_ref)
-    share = 1.0 if schedule == "periodic" else stale_share
-    return monodromy((1 - share) * a, share * a, mu, K_ref)
+def _split(schedule: Schedule, a: float, stale_share: float) -> tuple[float, float]:
+    """a_now and a_stale of a refreshing schedule."""
+    check_positive("a", a)
+    share = 1.0 if schedule == "periodic" else float(check_share(stale_share))
+    return (1 - share) * a, share * a
 
 
 def slowest_mode(schedule: Schedule, a: float, mu: float, K_ref: int, stale_share: float = 1.0) -> Mode:
-    """Decay rate and angular frequency, 1/step, of the mode that outlives the others.
+    """Exact decay rate and angular frequency, 1/step, of the mode that outlives the others.
 
-    They are -ln|z| and |arg z| of the eigenvalue of largest modulus, for the schedules that refresh of a period, over
-    its K_ref steps.
+    They are -ln|z| and |arg z| of the eigenvalue z of largest modulus; when refreshed, of a period and over its K_ref
+    steps. A turn of more than half a circle within a period is folded back.
 
     Parameters
     ----------
@@ -122,9 +131,9 @@ def slowest_mode(schedule: Schedule, a: float, mu: float, K_ref: int, stale_shar
     mu : float
         Heavy-ball momentum, 0 <= mu < 1.
     K_ref : int
-        Lag or refresh interval in steps.
+        Lag (0 or more) or refresh interval (1 or more), steps.
     stale_share : float
-        a_stale / a, used by importance_corrected only.
+        a_stale / a, 1 or less; used by importance_corrected only.
 
     Raises
     ------
@@ -132,27 +141,31 @@ def slowest_mode(schedule: Schedule, a: float, mu: float, K_ref: int, stale_shar
         If a parameter is outside its domain.
     """
     check_schedule(schedule, K_ref)
-    roots = np.linalg.eigvals(_update(schedule, a, mu, K_ref, stale_share))
+    if schedule == "fixed_lag":
+        matrix, steps = companion(a, mu, K_ref), 1
+    else:
+        matrix, steps = monodromy(*_split(schedule, a, stale_share), mu, K_ref), K_ref
+    roots = np.linalg.eigvals(matrix)
     leading = roots[np.argmax(np.abs(roots))]
-    steps = 1 if schedule == "fixed_lag" else K_ref
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):  # an update that ends in one step has an infinite rate
         return Mode(-np.log(np.abs(leading)) / steps, np.abs(np.angle(leading)) / steps)
 
 
 def stationary_variance(
     schedule: Schedule, a: float, mu: float, K_ref: int, noise: float, stale_share: float = 1.0
 ) -> float:
-    """Exact stationary variance of e under the noise of sampled batches, by the discrete Lyapunov equation.
+    """Exact stationary variance of e, by the discrete Lyapunov equation.
 
-    Under a fixed lag every step has a batch of its own. Otherwise the noise of a batch acts, unchanged, on each of the
-    K_ref steps of its period, and the variance is the mean over the period's steps.
+    A sampled batch adds one zero-mean noise to v. Under a fixed lag each step has a batch of its own. A refreshing
+    schedule reuses one for K_ref steps: the same noise acts at each of them, and the result is the mean over the phases
+    of the period.
 
     Parameters
     ----------
-    noise : float
-        Variance of what a batch's noise adds to the velocity, and so to e, at each step.
     schedule, a, mu, K_ref, stale_share
         As in `slowest_mode`.
+    noise : float
+        Variance of the noise, in the error's unit squared, above 0.
 
     Raises
     ------
@@ -160,15 +173,17 @@ def stationary_variance(
         If a parameter is outside its domain, or the update is unstable, so that no stationary state exists.
     """
     check_schedule(schedule, K_ref)
-    matrix = _update(schedule, a, mu, K_ref, stale_share)
+    check_positive("noise", noise)
+    if schedule == "fixed_lag":
+        matrix = companion(a, mu, K_ref)
+        forcing = np.eye(len(matrix), 1)
+    else:
+        period = _period(*_split(schedule, a, stale_share), mu, K_ref)
+        matrix, forcing = period[-1, :, :2], period[-1, :, 2:]
     if spectral_radius(matrix) >= 1:
         raise ValueError(f"a = {a:g}, mu = {mu:g}, K_ref = {K_ref}, {schedule}: unstable, no stationary state exists")
+    state = solve_discrete_lyapunov(matrix, noise * forcing @ forcing.T)
     if schedule == "fixed_lag":
-        forcing = np.zeros_like(matrix)
-        forcing[0, 0] = noise
-        return float(solve_discrete_lyapunov(matrix, forcing)[0, 0])
-    steps = _steps(a, mu, K_ref, 1.0 if schedule == "periodic" else stale_share, 1.0)
-    response = steps[-1, :2, 2]
-    at_refresh = solve_discrete_lyapunov(matrix, noise * np.outer(response, response))
-    of_state = np.einsum("ki,ij,kj->k", steps[:, 0, :2], at_refresh, steps[:, 0, :2])
-    return float(np.mean(of_state + noise * steps[:, 0, 2] ** 2))
+        return float(state[0, 0])
+    e, from_noise = period[:, 0, :2], period[:, 0, 2]
+    return float(np.mean(np.einsum("ki,ij,kj->k", e, state, e) + noise * from_noise**2))

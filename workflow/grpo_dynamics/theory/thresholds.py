@@ -1,7 +1,15 @@
-"""Exact thresholds of a = eta K under a lag: loss of stability and onset of oscillation (theory, section 3).
+"""Exact thresholds of a = eta K of the lagged linear update, elementwise on arrays (theory, section 3).
 
-Onset of oscillation is the smallest a > 0 at which an eigenvalue of largest modulus is complex or negative; under the
-importance-corrected schedule a change of sign inside a period counts as well. All functions work elementwise.
+The loss of stability is the smallest a > 0 at which an eigenvalue reaches modulus 1; the onset of oscillation the
+smallest at which an eigenvalue of largest modulus is complex or negative. Under the importance-corrected schedule the
+leading mode's error may also change sign within a period and back ((1 - a)^2 e is positive after two steps for any a),
+and that counts as oscillation too.
+
+* fixed_lag: roots of z^(L+1) - (1+mu) z^L + mu z^(L-1) + a; a closed form for the onset, a bracketed angle for the loss
+  of stability.
+* periodic: the period's map is linear in a, so that both are closed forms.
+* importance_corrected: the smallest root of several oscillating conditions, in `corrected`. Above the loss of stability
+  it can return and be lost again.
 """
 
 from __future__ import annotations
@@ -9,30 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import elementwise
 
-from grpo_dynamics.theory.lag import Schedule, check_schedule
+from grpo_dynamics.theory import corrected
+from grpo_dynamics.theory.lag import Schedule, check_schedule, check_share
 from grpo_dynamics.theory.oscillator import Array, check_momentum
-
-_PARTS = np.linspace(0, 1, 17)  # a bracket is cut into sixteen, eleven times
-_CUTS = 11
-_PER_HALF_PERIOD = 8  # points of the scan for each half period of the oscillating conditions
-_REAL = 24  # points of the scan where the current part's eigenvalues are real
-_CHUNK = 32  # points of the scan that are looked at together
-
-Map = tuple[Array, Array, Array, Array]
-Condition = Callable[[Array, Array, int, Array], NDArray[np.bool_]]
 
 
 def stability_threshold(schedule: Schedule, mu: ArrayLike, K_ref: ArrayLike, stale_share: ArrayLike = 1.0) -> Array:
     """Exact a = eta K at which the linear update loses stability.
-
-    * fixed_lag: roots on the unit circle z = exp(i x) have a = z^(L-1) (1-z)(z-mu) real and positive; its phase grows
-      with x and its modulus too, so that the first zero of the phase, bracketed, gives the threshold.
-    * periodic: the map of a period is linear in a, and so are Jury's conditions.
-    * importance_corrected: Jury's conditions on the map of a period, scanned and bisected. Stability can return above
-      the threshold.
 
     Parameters
     ----------
@@ -40,217 +34,113 @@ def stability_threshold(schedule: Schedule, mu: ArrayLike, K_ref: ArrayLike, sta
     mu : array_like
         Heavy-ball momentum, 0 <= mu < 1.
     K_ref : array_like of int
-        Lag or refresh interval in steps.
+        Lag (0 or more) or refresh interval (1 or more), steps.
     stale_share : array_like
-        a_stale / a below 1, used by importance_corrected only; 1 is the periodic schedule.
+        a_stale / a, 1 or less; used by importance_corrected only. At 1 the schedule is the periodic one.
 
     Returns
     -------
     ndarray
-        Of the broadcast shape; 1/step.
+        Of the parameters' broadcast shape; accurate to 1e-10 relative for mu and shares (below 1) of up to 1 - 1e-4.
 
     Raises
     ------
     ValueError
         If a parameter is outside its domain.
     """
-    return _thresholds(schedule, mu, K_ref, stale_share, (_stability_fixed_lag, _stability_periodic, _unstable))
+    mu, K_ref, share = _checked(schedule, mu, K_ref, stale_share)
+    if schedule == "fixed_lag":
+        return _fixed_lag_stability(mu, K_ref)
+    if schedule == "periodic":
+        return _periodic_stability(mu, K_ref)
+    return _corrected(corrected.stability_threshold, _periodic_stability, mu, K_ref, share)
 
 
 def onset_threshold(schedule: Schedule, mu: ArrayLike, K_ref: ArrayLike, stale_share: ArrayLike = 1.0) -> Array:
-    """Exact a = eta K at which the linear update starts to oscillate. Parameters as in `stability_threshold`.
-
-    * fixed_lag: the leading real root meets the next one at the maximum of a = z^(L-1) (1-z)(z-mu) over mu < z < 1,
-      where (L+1) z^2 - L (1+mu) z + (L-1) mu = 0.
-    * periodic: the discriminant of a period's map is quadratic in a.
-    * importance_corrected: scanned and bisected.
-    """
-    return _thresholds(schedule, mu, K_ref, stale_share, (_onset_fixed_lag, _onset_periodic, _oscillates))
-
-
-def _thresholds(
-    schedule: Schedule,
-    mu: ArrayLike,
-    K_ref: ArrayLike,
-    stale_share: ArrayLike,
-    ways: tuple[Callable, Callable, Condition],
-) -> Array:
-    check_momentum(mu)
-    for interval in np.unique(K_ref):
-        check_schedule(schedule, interval)
-    fixed_lag, periodic, condition = ways
-    mu, L, s = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in (mu, K_ref, stale_share)))
+    """Exact a = eta K at which the linear update starts to oscillate. As `stability_threshold`."""
+    mu, K_ref, share = _checked(schedule, mu, K_ref, stale_share)
     if schedule == "fixed_lag":
-        return fixed_lag(mu, L)
+        return _fixed_lag_onset(mu, K_ref)
     if schedule == "periodic":
-        return periodic(mu, L)
-    if not np.all(s <= 1):
-        raise ValueError(f"stale_share: found {np.max(s)}, expected 1 or less")
-    found = np.empty(mu.shape)
-    for interval in np.unique(L):
-        here = (interval == L) & (s < 1)
-        found[here] = _smallest(condition, mu[here], int(interval), s[here])
-    found[s == 1] = periodic(mu[s == 1], L[s == 1])
+        return _periodic_onset(mu, K_ref)
+    return _corrected(corrected.onset_threshold, _periodic_onset, mu, K_ref, share)
+
+
+def _checked(schedule: Schedule, mu: ArrayLike, K_ref: ArrayLike, share: ArrayLike) -> tuple[Array, Array, Array]:
+    check_schedule(schedule, K_ref)
+    share = check_share(share) if schedule == "importance_corrected" else share
+    mu, K_ref, share = np.broadcast_arrays(check_momentum(mu), K_ref, share)
+    return mu, K_ref.astype(float), share
+
+
+def _corrected(
+    mixed: Callable[..., Array], frozen: Callable[..., Array], mu: Array, K_ref: Array, share: Array
+) -> Array:
+    """`mixed` where part of the stiffness is current, `frozen` where none is."""
+    found = np.asarray(frozen(mu, K_ref))
+    part = share < 1
+    found[part] = mixed(mu[part], K_ref[part], share[part])
     return found
 
 
-def _stability_fixed_lag(mu: Array, L: Array) -> Array:
-    def phase(x: Array, mu: Array, L: Array) -> Array:
-        return (L - 1) * x + (x - np.pi) / 2 + np.angle(np.exp(1j * x) - mu)
+def _fixed_lag_stability(mu: Array, L: Array) -> Array:
+    """On the unit circle, z = exp(i x), a = z^(L-1) (1-z)(z-mu) is real where its phase is 0; |a| grows with x.
 
+    The phase is (L - 1/2) x - atan2(cos x - mu, sin x), whose first zero lies below pi/(2L - 1).
+    """
     lagged = np.maximum(L, 1)
-    root = elementwise.find_root(
-        phase, (np.full(L.shape, 1e-12), np.full(L.shape, np.pi)), args=(mu, lagged), tolerances={"xrtol": 1e-15}
-    )
-    z = np.exp(1j * root.x)
-    return np.where(L == 0, 2 * (1 + mu), np.abs((1 - z) * (z - mu)))
+    x = elementwise.find_root(
+        lambda x, mu, L: (L - 0.5) * x - np.arctan2(1 - mu - 2 * np.sin(x / 2) ** 2, np.sin(x)),
+        (0.0, np.pi / (2 * lagged - 1)),
+        args=(mu, lagged),
+    ).x
+    half = np.sin(x / 2)
+    # |1 - z| |z - mu|
+    return np.asarray(np.where(L == 0, 2 * (1 + mu), 2 * half * np.hypot(1 - mu, 2 * np.sqrt(mu) * half)))
 
 
-def _onset_fixed_lag(mu: Array, L: Array) -> Array:
-    lagged = np.maximum(L, 1)
-    z = (lagged * (1 + mu) + np.sqrt((lagged * (1 + mu)) ** 2 - 4 * (lagged**2 - 1) * mu)) / (2 * (lagged + 1))
-    return np.where(L == 0, (1 - np.sqrt(mu)) ** 2, z ** (lagged - 1) * (1 - z) * (z - mu))
+def _fixed_lag_onset(mu: Array, L: Array) -> Array:
+    """The leading real root meets the next at the maximum of a = z^(L-1) (1-z)(z-mu) over mu < z < 1.
 
-
-def _periodic_sums(mu: Array, L: Array) -> tuple[Array, Array, Array]:
-    """q = mu^L, S = sum of mu^k over k < L, and T = sum over a period of the velocity's response to a unit force.
-
-    The map of a period is [[1 - a T, mu S], [-a S, q]].
+    With z = 1 - y and d = 1 - mu it is the smaller root of (L+1) y^2 - (2 + L d) y + d = 0.
     """
-    q = mu**L
-    S = (1 - q) / (1 - mu)
-    return q, S, (L - mu * S) / (1 - mu)
+    d, lagged = 1 - mu, np.maximum(L, 1)
+    y = 2 * d / (2 + lagged * d + np.sqrt((lagged * d) ** 2 + 4 * mu))
+    largest = np.exp((lagged - 1) * np.log1p(-y)) * y * (d - y)
+    return np.asarray(np.where(L == 0, (d / (1 + np.sqrt(mu))) ** 2, largest))
 
 
-def _stability_periodic(mu: Array, L: Array) -> Array:
-    q, S, T = _periodic_sums(mu, L)
-    slope = mu * S**2 - q * T  # the determinant is q + a slope; slope >= 0, 0 at L = 1
-    with np.errstate(divide="ignore"):
-        complex_pair = np.where(slope > 1e-14 * T, (1 - q) / slope, np.inf)
-        negative = 2 * (1 + q) / np.maximum((1 + q) * T - mu * S**2, 0.0)
-    return np.minimum(complex_pair, negative)
+def _responses(mu: Array, L: Array) -> tuple[Array, Array, Array]:
+    """mu^L, S1 = sum_{k < L} mu^k and S2 = sum_{k < L} (L - k) mu^k: answers of v and of e to a constant force.
 
-
-def _onset_periodic(mu: Array, L: Array) -> Array:
-    q, S, T = _periodic_sums(mu, L)
-    # Smaller root of T^2 a^2 - 2 B a + (1-q)^2 = 0, the discriminant of the map, in a form that does not cancel.
-    B = (1 + q) * T + 2 * (mu * S**2 - q * T)
-    gap = 2 * mu * S**2  # B - (1-q) T
-    return (1 - q) ** 2 / (B + np.sqrt(gap * (B + (1 - q) * T)))
-
-
-def _powers(a_now: Array, mu: Array, L: int) -> tuple[Array, Array]:
-    """W[L] and W[L-1], by which A^L = W[L] A - mu W[L-1] I for the current part's A = [[1 - a_now, mu], [-a_now, mu]].
-
-    W[j] = (z+^j - z-^j)/(z+ - z-) of the roots of z^2 - (1 + mu - a_now) z + mu: with a complex pair
-    sqrt(mu) exp(+-i x) it is mu^((j-1)/2) sin(j x)/sin(x), otherwise z^(j-1) (1 - rho^j)/(1 - rho) of the larger root z
-    and the ratio rho of the two.
+    By doubling the number of steps, bit by bit of L, without a difference anywhere.
     """
-    c = (1 + mu - a_now) / 2
-    distance = c**2 - mu
-    root = np.sqrt(np.abs(distance))
-    x = np.arctan2(root, c)
-    z = c + np.copysign(root, c)
-    paired = distance < 0
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_ratio = np.log(np.where(paired, 0.5, mu / z**2))
-        step = np.expm1(log_ratio)
-        found = []
-        for j in (L, L - 1):
-            pair = mu ** ((j - 1) / 2) * np.where(root > 0, np.sin(j * x) / np.sin(x), j)
-            apart = z ** (j - 1) * np.where(step < 0, np.expm1(j * log_ratio) / step, j)
-            found.append(np.where(paired, pair, apart) if j > 0 else np.zeros_like(c))
-    return found[0], found[1]
+    power, S1, S2, steps = np.ones(mu.shape), np.zeros(mu.shape), np.zeros(mu.shape), np.zeros(mu.shape)
+    for bit in reversed(range(int(np.max(L, initial=1)).bit_length())):
+        power, S1, S2, steps = power**2, S1 * (1 + power), S2 * (1 + power) + steps * S1, 2 * steps
+        one = L.astype(int) >> bit & 1 == 1
+        S2 = np.where(one, S2 + 1 + mu * S1, S2)
+        power, S1, steps = np.where(one, power * mu, power), np.where(one, 1 + mu * S1, S1), steps + one
+    return power, S1, S2
 
 
-def _period(a: Array, mu: Array, L: int, s: Array) -> Map:
-    """Entries of the map of (e, v) over a period: e of e, e of v, v of e, v of v.
+def _periodic_stability(mu: Array, L: Array) -> Array:
+    """Jury's conditions on the period's map [[1 - a S2, mu S1], [-a S1, mu^L]], each linear in a.
 
-    With e0 frozen, e + r e0 and v, r = s/(1-s), follow the current part alone.
+    1 + trace + det = 0 (a flip) and det = 1 (a growing oscillation) give 1/a; 1 - trace + det stays positive.
     """
-    a_now, r = (1 - s) * a, s / (1 - s)
-    W, W_before = _powers(a_now, mu, L)
-    ee, ev, ve, vv = W * (1 - a_now) - mu * W_before, W * mu, -W * a_now, W * mu - mu * W_before
-    return (1 + r) * ee - r, ev, (1 + r) * ve, vv
+    power, S1, S2 = _responses(mu, L)
+    flip = (S2 - mu * S1**2 / (1 + power)) / 2
+    growth = (mu * S1**2 - power * S2) / ((1 - mu) * S1)
+    return np.asarray(1 / np.maximum(flip, growth))
 
 
-def _unstable(a: Array, mu: Array, L: int, s: Array) -> NDArray[np.bool_]:
-    """Jury's conditions, which need no eigenvalue."""
-    ee, ev, ve, vv = _period(a, mu, L, s)
-    trace, determinant = ee + vv, ee * vv - ev * ve
-    return (determinant >= 1) | (np.abs(trace) >= 1 + determinant)
+def _periodic_onset(mu: Array, L: Array) -> Array:
+    """Smaller root of the discriminant (1 - mu^L - a S2)^2 - 4 mu a S1^2, a quadratic in a.
 
-
-def _oscillates(a: Array, mu: Array, L: int, s: Array) -> NDArray[np.bool_]:
-    """Whether the leading mode of a period is complex, negative, or crosses zero on its way through the period.
-
-    The discriminant decides, since a double root makes eigenvalues noisy. The way through the period matters where
-    the gradient is partly current: (1 - a)^2 e, say, is positive after two steps though it changed sign twice.
+    The trace is positive there. At mu = 0 the discriminant only touches zero, at 1/L, where the one eigenvalue turns
+    negative.
     """
-    ee, ev, ve, vv = _period(a, mu, L, s)
-    discriminant = (ee - vv) ** 2 + 4 * ev * ve
-    found = (discriminant < 0) | (ee + vv <= 0)
-    left = np.flatnonzero(~found.ravel())
-    if left.size:
-        a, mu, s = (np.broadcast_to(value, found.shape).ravel()[left] for value in (a, mu, s))
-        ee, ev, ve, vv, discriminant = (value.ravel()[left] for value in (ee, ev, ve, vv, discriminant))
-        root = (ee + vv + np.sqrt(discriminant)) / 2
-        # Eigenvector (e, v) of the leading root, from the better conditioned of its equations; only signs are needed.
-        use_first = np.abs(ev) > np.abs(root - vv)
-        e, v = np.where(use_first, ev, root - vv), np.where(use_first, root - ee, ve)
-        sign = np.sign(e)
-        found.ravel()[left] = _crosses(e * sign, v * sign, a, mu, L, s)
-    return found
-
-
-def _crosses(e: Array, v: Array, a: Array, mu: Array, L: int, s: Array) -> NDArray[np.bool_]:
-    """Whether e, at first positive, is negative after one of the period's steps."""
-    frozen, crossed = e, np.zeros(e.shape, dtype=bool)
-    for _ in range(L):
-        v = mu * v - (1 - s) * a * e - s * a * frozen
-        e = e + v
-        crossed |= e < 0
-    return crossed
-
-
-def _smallest(holds: Condition, mu: Array, L: int, s: Array) -> Array:
-    """Smallest a at which `holds` turns true, for arrays mu and s: a scan of all half periods, then bracketing."""
-    grid = _grid(mu, L, s)
-    low, high = np.full(mu.shape, np.nan), np.full(mu.shape, np.nan)
-    left = np.arange(mu.size)
-    for first in range(0, grid.shape[1], _CHUNK):
-        part = grid[left, first : first + _CHUNK + 1]  # the last column is the next chunk's first
-        found = holds(part, mu[left, np.newaxis], L, s[left, np.newaxis])
-        place, row = np.argmax(found, axis=1), np.arange(left.size)
-        hit = found.any(axis=1) & (place > 0)
-        low[left[hit]], high[left[hit]] = part[row, place - 1][hit], part[row, place][hit]
-        left = left[~hit]
-        if not left.size:
-            break
-    if left.size:
-        raise ValueError(f"K_ref = {L}: no threshold of a = eta K within the scan")
-    row = np.arange(mu.size)
-    for _ in range(_CUTS):
-        part = low[:, np.newaxis] + (high - low)[:, np.newaxis] * _PARTS
-        inner = holds(part[:, 1:-1], mu[:, np.newaxis], L, s[:, np.newaxis])
-        place = np.where(inner.any(axis=1), np.argmax(inner, axis=1), inner.shape[1]) + 1
-        low, high = part[row, place - 1], part[row, place]
-    return high
-
-
-def _grid(mu: Array, L: int, s: Array) -> Array:
-    """Values of a that are scanned, shape (mu.size, points).
-
-    The current part alone has the eigenvalues of z^2 - (1 + mu - a_now) z + mu, a_now = (1-s) a: real and positive up
-    to a_now = (1 - sqrt(mu))^2, then sqrt(mu) exp(+-i x) with a_now = 1 + mu - 2 sqrt(mu) cos(x), then real and
-    negative. In between the conditions oscillate with L x.
-    """
-    root = np.sqrt(mu)[:, np.newaxis]
-    first, last = (1 - root) ** 2, (1 + root) ** 2
-    real = first * np.geomspace(1e-4, 1, _REAL)
-    x = np.linspace(0, np.pi, _PER_HALF_PERIOD * L + _REAL)[1:]
-    oscillating = 1 + root**2 - 2 * root * np.cos(x)
-    # The plain heavy ball is unstable from a_now = 2 (1 + mu); a stale part of the other sign moves that up.
-    highest = 2.02 * (1 + root**2) * (1 + np.maximum(-s, 0.0)[:, np.newaxis])
-    negative = last + (highest - last) * np.linspace(0, 1, _REAL)[1:]
-    return np.concatenate([real, oscillating, negative], axis=1) / (1 - s)[:, np.newaxis]
+    _, S1, S2 = _responses(mu, L)
+    u = (1 - mu) * S2 / S1
+    return np.asarray(((1 - mu) / (np.sqrt(u + mu) + np.sqrt(mu))) ** 2)
