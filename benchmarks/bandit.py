@@ -146,9 +146,8 @@ def memory() -> None:
         )  # fmt: skip
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    print(
-        f"peak memory of simulations              {peaks[0] / 1e3:8.0f} kB, at ten times the steps {peaks[1] / 1e3:.0f} kB"
-    )
+    few, many = (peak / 1e3 for peak in peaks)
+    print(f"peak memory of simulations              {few:8.0f} kB, at ten times the steps {many:.0f} kB")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from grpo_dynamics.theory import finite_group, oscillator
 BANDIT = Bandit(beta=1.0, p_ref=0.2)
 
 
-def test_family_alpha():
-    assert replicas.family_alpha(1) == pytest.approx(0.05)
-    assert (1 - replicas.family_alpha(40)) ** 40 == pytest.approx(0.95)
+def test_intervals_that_hold_together():
+    assert replicas.sidak(0.05, 1) == pytest.approx(0.05)
+    assert (1 - replicas.sidak(0.05, 40)) ** 40 == pytest.approx(0.95)
     with pytest.raises(ValueError, match="replicas: found 1, expected 2 or more"):
         replicas.seeds(0, 1)
 

@@ -33,6 +33,7 @@ rule claims:
             "analysis/claims_beyond.py",
             "analysis/fits.py",
             "analysis/intervals.py",
+            "bandit/replicas.py",
             "analysis/pages.py",
             "analysis/tables.py",
         ),

@@ -18,7 +18,8 @@ from grpo_dynamics.analysis.evidence import (
     of,
     span,
 )
-from grpo_dynamics.analysis.intervals import sidak, weighted_slope
+from grpo_dynamics.analysis.intervals import weighted_slope
+from grpo_dynamics.bandit.replicas import sidak
 
 EXACT = "The bandit is the exact reduction of the theory: what holds there need not hold in a network."
 TURN = 0.01  # share of the way; a trajectory that turns back by more counts as oscillating

@@ -26,11 +26,6 @@ def t_interval(values: np.ndarray, alpha: float) -> tuple[float, float, float]:
     return mean, float(mean - half), float(mean + half)
 
 
-def sidak(alpha: float, count: int) -> float:
-    """Level at which each of `count` independent intervals misses, so that all hold together with 1 - alpha."""
-    return 1 - (1 - alpha) ** (1 / count)
-
-
 def weighted_slope(
     x: np.ndarray, y: np.ndarray, error: np.ndarray, alpha: float, dof: float = np.inf
 ) -> tuple[float, float, float]:

@@ -19,9 +19,9 @@ def seeds(seed: int, replicas: int, *names: object) -> NDArray[np.int64]:
     return np.array([derive(seed, *names, replica) for replica in range(replicas)], dtype=np.int64)
 
 
-def family_alpha(count: int) -> float:
-    """Level at which each of `count` independent intervals misses, so that all hold with 1 - ALPHA (Sidak)."""
-    return 1 - (1 - ALPHA) ** (1 / count)
+def sidak(alpha: float, count: int) -> float:
+    """Level at which each of `count` independent intervals misses, so that all hold together with 1 - alpha."""
+    return 1 - (1 - alpha) ** (1 / count)
 
 
 def half_width(values: NDArray[np.float64], alpha: float) -> float:

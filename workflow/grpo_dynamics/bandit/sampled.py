@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from grpo_dynamics.bandit import many_arms, measure, simulate
 from grpo_dynamics.bandit.model import Bandit
-from grpo_dynamics.bandit.replicas import family_alpha, half_width, seeds
+from grpo_dynamics.bandit.replicas import ALPHA, half_width, seeds, sidak
 from grpo_dynamics.progress import Progress
 from grpo_dynamics.theory import finite_group, lag, oscillator
 from grpo_dynamics.theory.finite_group import Std
@@ -39,7 +39,7 @@ def fixed_points(
     seed : int
         Parent of the replicas' seeds.
     """
-    alpha = family_alpha(len(group_sizes))
+    alpha = sidak(ALPHA, len(group_sizes))
     rows = []
     for G in [None, *group_sizes]:
         member = Bandit(bandit.beta, bandit.p_ref, G, bandit.std)
@@ -92,7 +92,7 @@ def drift(
         As in `stationary_variance`.
     """
     cells = list(product(stds, group_sizes, ps))
-    alpha = family_alpha(2 * len(cells))
+    alpha = sidak(ALPHA, 2 * len(cells))
     progress = Progress("drift", len(cells))
     rows = []
     for number, (std, G, p) in enumerate(cells, 1):
@@ -168,7 +168,7 @@ def stationary_variance(
         )  # fmt: skip
         offset = run.mean.mean()
         per_replica = run.square - 2 * offset * run.mean + offset**2
-        half = half_width(per_replica, family_alpha(len(cells)))
+        half = half_width(per_replica, sidak(ALPHA, len(cells)))
         leading = float(oscillator.stationary_variance(mean_field_a, mu, K_ref, D, G))
         rows.append(
             {
@@ -250,7 +250,7 @@ def arms(
         )  # fmt: skip
         offset = run.mean.mean()
         per_replica = run.square - 2 * offset * run.mean + offset**2
-        half = half_width(per_replica, family_alpha(len(arms)))
+        half = half_width(per_replica, sidak(ALPHA, len(arms)))
         rows.append(
             {
                 **own,
