@@ -43,17 +43,6 @@ def test_bandit_domain(call):
         Bandit(*call)
 
 
-@given(st.floats(1.5, 5), st.floats(0.05, 0.4))
-@settings(max_examples=20, deadline=None)
-def test_mean_field_depends_on_the_logits_difference_alone(beta, p_ref):
-    # Shifting theta and theta_ref alike is a change of p only; g is a function of p and of theta - theta_ref.
-    bandit, theta = Bandit(beta, p_ref), np.linspace(-3, 3, 13)
-    p = expit(theta)
-    assert bandit.gradient(theta) == pytest.approx(
-        np.sqrt(p * (1 - p)) - beta * p * (1 - p) * (theta - logit(p_ref)), abs=1e-14
-    )
-
-
 @given(st.sampled_from([2, 4, 16, 128]), st.sampled_from(finite_group.STDS))
 @settings(max_examples=8, deadline=None)
 def test_stale_share_is_the_slope_in_the_sampling_policy(G, std):
@@ -229,6 +218,29 @@ def test_arms_follow_one_logit_at_eta_times_the_gain(schedule, clip, n_good, n_b
         steps=60, groups_per_step=0, seeds=[0], clip=clip, record=True,
     )  # fmt: skip
     assert logit(run.path[0]) == pytest.approx(plain(schedule, 0.5, 0.6, 3, logit(0.2), 60, clip or np.inf), abs=1e-10)
+
+
+@given(
+    st.floats(-20, 20),
+    st.lists(st.floats(-2, 2), min_size=4, max_size=4),
+    st.sampled_from(range(3)),
+    st.sampled_from([None, 4]),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_shift_of_all_logits_changes_nothing(shift, start, schedule, G):
+    reference, value, choices = np.log(np.full(4, 0.25)), np.zeros(1), np.zeros(0)
+    if G:
+        value, choices = simulate.sampler(Bandit(1.0, 0.2, G), 3)
+
+    def path(logits):
+        p = np.empty(31)
+        many_arms._follow(
+            np.random.default_rng(1), np.array(logits), reference, 2, 1.0, 0.4, 0.5, 2, schedule, 0.2, value, choices,
+            3 if G else 0, 30, 0, 0.0, p,
+        )  # fmt: skip
+        return p[1:]
+
+    assert path(np.array(start) + shift) == pytest.approx(path(start), abs=1e-9)
 
 
 def test_sampled_arms_start_with_the_drift_and_noise_of_one_logit():
