@@ -32,17 +32,15 @@ def test_fixed_points():
 
 
 def test_thresholds():
-    table = sweeps.thresholds(
-        BANDIT, schedules=["fixed_lag", "periodic"], mus=[0.5], K_refs=[1, 2], relative_width=0.002
-    )
+    schedules = ["fixed_lag", "periodic", "importance_corrected"]
+    table = sweeps.thresholds(BANDIT, schedules=schedules, mus=[0.5], K_refs=[1, 2], relative_width=0.002)
     tables.check(table, schemas.THRESHOLDS)
     for kind in ("stability", "onset"):
         assert table[f"a_{kind}_measured"].to_numpy() == pytest.approx(table[f"a_{kind}_exact"].to_numpy(), rel=0.003)
-    assert table["a_stability_closed"].tolist() == pytest.approx(
-        list(oscillator.stability_threshold(0.5, [1, 2, 1, 2]))
-    )
-    assert table["mean_age"].tolist() == [1, 2, 0, 0.5]
-    assert table["a_stability_closed_at_age"].fillna(np.inf).tolist() == pytest.approx([0.5, 0.25, np.inf, 1.0])
+    assert table["a_stability_closed"].tolist() == pytest.approx(list(oscillator.stability_threshold(0.5, [1, 2] * 3)))
+    assert table["mean_age"].tolist() == [1, 2, 0, 0.5, 0, 0.5]
+    at_age = table["a_stability_closed_at_age"].fillna(np.inf).tolist()
+    assert at_age == pytest.approx([0.5, 0.25, np.inf, 1.0, np.inf, 1.0])
 
 
 def test_trajectories():
