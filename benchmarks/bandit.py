@@ -20,11 +20,11 @@ from grpo_dynamics.bandit import simulate
 from grpo_dynamics.bandit.model import Bandit
 from grpo_dynamics.theory.finite_group import group_gradient
 
-REPEATS = 7
+REPEATS = 5
 BANDIT = Bandit(beta=1.0, p_ref=0.2)
 START = -1.5  # an error of theta that stays large enough for every step to evaluate its exponential
 REPLICAS, STEPS = 2048, 4000
-GROUP_REPLICAS, GROUP_STEPS = 64, 4000
+GROUP_REPLICAS, GROUP_STEPS = 64, 8000
 
 
 def best(work: Callable[[], object]) -> float:

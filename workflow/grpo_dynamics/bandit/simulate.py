@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 QUIET = 1e-290  # smallest error that is followed; below it doubles lose their precision
 _BLOCK = 256  # replicas, at most, that a thread advances side by side
 _SAMPLED_BLOCK = 16  # the same for sampled groups
-_UNIFORMS = 4096  # that a sampled replica draws at a time
+_UNIFORMS = 32_768  # that a sampled replica draws at a time
 _LARGEST_G = 1000  # the sampler's weights, up to 2^G, must be doubles
 
 
