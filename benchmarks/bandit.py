@@ -134,8 +134,8 @@ def groups() -> None:
 
 
 def memory() -> None:
-    peaks = []
-    for steps in (2_000, 20_000):
+    def simulations(steps: int) -> float:
+        """Peak memory, kB."""
         tracemalloc.start()
         simulate.mean_field(
             BANDIT, eta=np.full(64, 0.01), mu=0.5, K_ref=4, schedule="fixed_lag", start=START, steps=steps, quiet=0.0
@@ -144,9 +144,12 @@ def memory() -> None:
             Bandit(1.0, 0.2, 16), eta=0.02, mu=0.5, K_ref=4, schedule="fixed_lag", start=0.0, steps=steps,
             groups_per_step=4, seeds=np.arange(8),
         )  # fmt: skip
-        peaks.append(tracemalloc.get_traced_memory()[1])
+        peak = tracemalloc.get_traced_memory()[1] / 1e3
         tracemalloc.stop()
-    few, many = (peak / 1e3 for peak in peaks)
+        return peak
+
+    simulations(100)  # compiles
+    few, many = simulations(20_000), simulations(200_000)
     print(f"peak memory of simulations              {few:8.0f} kB, at ten times the steps {many:.0f} kB")
 
 
