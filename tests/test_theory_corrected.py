@@ -45,6 +45,10 @@ def settings():
         )
     # A first window of instability, and of oscillation, that is narrow beside the next.
     yield from [(0.9961094331178103, 105, -0.64), (0.8357788944723619, 20, -0.64), (0.9760414295433136, 20, -3.67)]
+    # The error turns negative at the second bottom of its swing before it does at the first.
+    yield 0.6734598871529389, 18, -3.367717513767521
+    # Nothing frozen, on policy: the onset stands where two ranges of the search meet.
+    yield 0.875, 1, 0.0
 
 
 @pytest.mark.parametrize(("mu", "L", "share"), list(settings()), ids=lambda value: f"{value:.3g}")
