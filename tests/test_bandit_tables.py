@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 
 from grpo_dynamics import tables
-from grpo_dynamics.bandit import predictions, replicas, sampled, sweeps
+from grpo_dynamics.bandit import predictions, replicas, sampled, simulate, sweeps
 from grpo_dynamics.bandit import tables as schemas
 from grpo_dynamics.bandit.model import Bandit
 from grpo_dynamics.theory import finite_group, oscillator
@@ -156,3 +156,11 @@ def test_leading_order_is_the_limit_of_the_exact_noise():
 def test_a_bad_table_names_its_column():
     with pytest.raises(ValueError, match="bandit trajectories: column p"):
         tables.check(pd.DataFrame({"p": [2.0]}), schemas.TRAJECTORIES.select_columns(["p"]))
+
+
+def test_variance_is_about_the_common_mean():
+    p = np.random.default_rng(0).normal(0.6, 0.1, size=(3, 50))
+    run = simulate.Sampled(p[:, -1], (p - 0.2).mean(axis=1), ((p - 0.2) ** 2).mean(axis=1), None)
+    offset, variances = sampled._variances(run)
+    assert 0.2 + offset == pytest.approx(p.mean())
+    assert variances == pytest.approx(((p - p.mean()) ** 2).mean(axis=1))

@@ -8,12 +8,6 @@ from hypothesis import strategies as st
 from grpo_dynamics.theory import lag, oscillator, thresholds
 
 
-def test_stale_stiffness():
-    assert lag.stale_stiffness(0.5) == 0
-    assert lag.stale_stiffness(0.2) == pytest.approx(0.5 * 0.6 * 0.4)
-    assert lag.stale_stiffness(0.8) < 0
-
-
 def test_mean_age():
     assert lag.mean_age("fixed_lag", [1, 4]).tolist() == [1, 4]
     assert (

@@ -218,9 +218,9 @@ def sampled(state, past, uniforms, begin, end, theta_ref, beta, eta, mu, K_ref, 
     `uniforms` has a row per replica and batch, a column per group. FIRST and SECOND add up p - centre and its square
     after `burn_in`. `past` is the ring of THETA, P and ODDS that a fixed lag sees.
     """
-    theta, p, odds, v, old, p_old, odds_old, drive, first, second = (
-        state[0], state[1], state[2], state[3], state[4], state[5], state[6], state[7], state[8], state[9],
-    )  # fmt: skip
+    theta, p, odds, v, old = state[THETA], state[P], state[ODDS], state[SPEED], state[OLD]
+    p_old, odds_old, drive = state[P_OLD], state[ODDS_OLD], state[SIGNAL]
+    first, second = state[FIRST], state[SECOND]
     cdf = np.empty(choices.size)
     groups = uniforms.shape[2]
     batch = -1

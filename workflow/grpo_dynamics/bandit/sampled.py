@@ -16,8 +16,15 @@ from grpo_dynamics.progress import Progress
 from grpo_dynamics.theory import finite_group, lag, oscillator
 from grpo_dynamics.theory.finite_group import Std
 from grpo_dynamics.theory.lag import Schedule
+from grpo_dynamics.theory.oscillator import Array
 
 _SETTLED = 10.0  # decay times of the slowest mode that precede the stationary state
+
+
+def _variances(run: simulate.Sampled) -> tuple[float, Array]:
+    """Mean over all replicas of p - centre, and each replica's mean square deviation of p from that common mean."""
+    offset = float(run.mean.mean())
+    return offset, run.square - 2 * offset * run.mean + offset**2
 
 
 def fixed_points(
@@ -166,8 +173,7 @@ def stationary_variance(
             groups_per_step=groups_per_step, seeds=seeds(seed, replicas, "stationary variance", schedule, G),
             burn_in=burn_in, centre=p_star, threads=threads,
         )  # fmt: skip
-        offset = run.mean.mean()
-        per_replica = run.square - 2 * offset * run.mean + offset**2
+        offset, per_replica = _variances(run)
         half = half_width(per_replica, sidak(ALPHA, len(cells)))
         leading = float(oscillator.stationary_variance(mean_field_a, mu, K_ref, D, G))
         rows.append(
@@ -248,8 +254,7 @@ def arms(
             member, **own, eta=eta / gain, **setting, start=star, steps=burn_in + steps, burn_in=burn_in, centre=p_star,
             groups_per_step=groups_per_step, seeds=seeds(seed, replicas, "arms", n_good, n_bad), threads=threads,
         )  # fmt: skip
-        offset = run.mean.mean()
-        per_replica = run.square - 2 * offset * run.mean + offset**2
+        _, per_replica = _variances(run)
         half = half_width(per_replica, sidak(ALPHA, len(arms)))
         rows.append(
             {

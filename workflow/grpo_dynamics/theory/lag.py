@@ -102,14 +102,6 @@ def spectral_radius(matrix: Array) -> float:
     return float(np.max(np.abs(np.linalg.eigvals(matrix))))
 
 
-def stale_stiffness(p_star: ArrayLike) -> Array:
-    """a_stale/eta = (1/2)(1 - 2p*) sqrt(p*(1-p*)) of the importance-corrected schedule (section 3)."""
-    p_star = np.asarray(p_star, dtype=float)
-    if not np.all((p_star > 0) & (p_star < 1)):
-        raise ValueError(f"p_star: found {p_star}, expected a probability strictly between 0 and 1")
-    return 0.5 * (1 - 2 * p_star) * np.sqrt(p_star * (1 - p_star))
-
-
 def _split(schedule: Schedule, a: float, stale_share: float) -> tuple[float, float]:
     """a_now and a_stale of a refreshing schedule."""
     check_positive("a", a)
