@@ -14,7 +14,9 @@ def test_group_statistics_of_two_groups_by_hand():
     advantages = torch.tensor([1.5, -0.5, -0.5, -0.5, 0, 0, 0, 0])
     found = group_statistics(rewards, advantages, G=4)
     assert found["reward"] == pytest.approx(5 / 8)
+    assert found["groups"] == 2
     assert found["reward_std"] == pytest.approx(math.sqrt(3) / 8)
+    assert found["reward_variance"] == pytest.approx(3 / 32)
     assert found["advantage_variance"] == pytest.approx((1.5**2 + 3 * 0.5**2) / 8)
     assert found["collapsed_share"] == 0.5
 

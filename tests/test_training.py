@@ -176,7 +176,7 @@ def test_heldout_reward_is_measured_when_due(history):
 
 
 def command(base, data, folder):
-    settings = json.dumps({"seed": 1, "grpo": GRPO})
+    settings = json.dumps({"seed": 1, "grpo": GRPO, "variant": None})
     return [
         *(sys.executable, "-m", "grpo_dynamics.training.run", "--model", "tiny", "--base", str(base)),
         *("--group-size", "4", "--seed", "0", "--settings", settings),
@@ -212,7 +212,7 @@ def test_a_run_that_is_killed_resumes_without_gap_or_duplicate(base, data, tmp_p
 def test_checkpoints_of_another_config_are_not_resumed(tmp_path):
     checkpoints, data = tmp_path / "checkpoints", tmp_path / "train.jsonl"
     data.write_text("one")
-    settings = json.dumps({"seed": 1, "grpo": GRPO})
+    settings = json.dumps({"seed": 1, "grpo": GRPO, "variant": None})
 
     def saved():
         run.keep_only_own(checkpoints, settings, 4, 0, [data])

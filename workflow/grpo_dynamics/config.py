@@ -89,6 +89,10 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
         elif "path" in catalogue[name] and not Path(catalogue[name]["path"], "config.json").is_file():
             path = catalogue[name]["path"]
             yield f"catalogue.{name}.path: found {_show(path)}, allowed: a folder with a checkpoint (config.json)"
+    for name, variant in config["variants"].items():
+        for model in (variant or {}).get("models", []):
+            if model not in catalogue:
+                yield f"variants.{name}.models: found {_show(model)}, allowed: {', '.join(sorted(catalogue))}"
     grpo = config["grpo"]
     for G in config["group_sizes"]:
         if grpo["completions_per_step"] % G:
@@ -143,6 +147,31 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
     for key, path in files.items():
         if not Path(path).is_file():
             yield f"{key}: found {_show(path)}, allowed: a file that exists"
+
+
+def variant_grpo(config: dict, name: str, G: int) -> dict:
+    """The section grpo of a variant's runs with group size `G`."""
+    variant, grpo = config["variants"][name], dict(config["grpo"])
+    grpo["learning_rate"] *= variant.get("eta_factor", 1.0)
+    if variant.get("equal_prompts", False):
+        grpo["completions_per_step"] = grpo["completions_per_step"] // max(config["group_sizes"]) * G
+        grpo["micro_batch_size"] = math.gcd(grpo["micro_batch_size"], grpo["completions_per_step"])
+    return grpo
+
+
+def variant_cells(config: dict) -> list[tuple[str, str, int, int]]:
+    """The variants' runs as (variant, model, G, seed), without those whose settings are the study's own."""
+    return [
+        (name, model, G, seed)
+        for name, variant in config["variants"].items()
+        if variant is not None
+        for model in config["models"]
+        for G in config["group_sizes"]
+        for seed in config["seeds"]
+        if model in variant.get("models", config["models"])
+        and seed in variant.get("seeds", config["seeds"])
+        and variant_grpo(config, name, G) != config["grpo"]
+    ]
 
 
 def resolve(config: dict, root: str | Path) -> dict:

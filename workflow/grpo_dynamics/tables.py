@@ -39,8 +39,10 @@ RUN_LOG = schema(
         "seed": SEED,
         "step": column("Int64", "optimiser step, from 1", POSITIVE),
         "sample_age": column("Int64", "optimiser steps since the batch was sampled, 0 .. K_ref - 1", NOT_NEGATIVE),
+        "groups": column("Int64", "prompts of the batch, each with G completions", POSITIVE),
         "reward": column(float, "mean reward of the batch's completions (measured when sample_age is 0)"),
         "reward_std": column(float, "within-group standard deviation of the reward (population), mean over groups"),
+        "reward_variance": column(float, "within-group variance of the reward (population), mean over groups"),
         "advantage_variance": column(float, "variance of the advantages over the batch (population)", NOT_NEGATIVE),
         "collapsed_share": column(float, "share of groups whose rewards are all equal", SHARE),
         "entropy": column(
@@ -68,6 +70,12 @@ RUN_LOG = schema(
         "seconds": column(float, "wall time of the step, without the held-out measurement", NOT_NEGATIVE),
     },
     unique=["model", "G", "seed", "step"],
+)
+
+VARIANT_LOG = schema(
+    "variant log",
+    {"variant": column(str, "name of the variant in the config"), **RUN_LOG.columns},
+    unique=["variant", "model", "G", "seed", "step"],
 )
 
 # A checkpoint is named by (model, G, seed); both are empty for the base model.

@@ -41,6 +41,7 @@ def settings(value):
 MODELS = config["models"]
 GROUP_SIZES = config["group_sizes"]
 SEEDS = config["seeds"]
+VARIANT_CELLS = study_config.variant_cells(config)
 PRETRAINED = [name for name in MODELS if "pretraining" in config["catalogue"][name]]
 FROM_HUB = [name for name in MODELS if "hub" in config["catalogue"][name]]
 
@@ -55,6 +56,7 @@ wildcard_constraints:
     G=one_of(GROUP_SIZES),
     seed=one_of(SEEDS),
     benchmark=one_of(config["evaluation"]["benchmarks"]),
+    variant=one_of(config["variants"]),
 
 
 def base_model(wildcards):
@@ -70,6 +72,12 @@ def base_model_ready(wildcards):
     if wildcards.model in FROM_HUB:
         return [f"{RESULTS}/models/{wildcards.model}/download.done"]
     return [f"{base_model(wildcards)}/config.json"]
+
+
+def variant_settings(wildcards):
+    """Settings of a variant's run, as those of the study's own runs."""
+    grpo = study_config.variant_grpo(config, wildcards.variant, int(wildcards.G))
+    return settings({"seed": config["seed"], "grpo": grpo, "variant": wildcards.variant})
 
 
 def evaluation_data():

@@ -1,4 +1,4 @@
-# GRPO: one run per model, group size G and seed.
+# GRPO: one run per model, group size G and seed, and the variants' runs. Targets: runs, variants.
 
 GRPO = config["grpo"]
 
@@ -33,7 +33,7 @@ rule grpo:
     params:
         base=base_model,
         folder=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}",
-        settings=settings({"seed": config["seed"], "grpo": GRPO}),
+        settings=settings({"seed": config["seed"], "grpo": GRPO, "variant": None}),
     message:
         "GRPO: {wildcards.model}, G = {wildcards.G}, seed {wildcards.seed}"
     shell:
@@ -41,6 +41,22 @@ rule grpo:
         " python -m grpo_dynamics.training.run --model {wildcards.model:q} --base {params.base:q}"
         " --group-size {wildcards.G:q} --seed {wildcards.seed:q} --train {input.train:q} --heldout {input.heldout:q}"
         " --settings {params.settings:q} --folder {params.folder:q} --log {output.log:q} 2>> {log:q} | tee -a {log:q}"
+
+
+use rule grpo as grpo_variant with:
+    output:
+        log=f"{RESULTS}/variants/{{variant}}/{{model}}/G{{G}}/seed{{seed}}/log.csv",
+        final=touch(f"{RESULTS}/variants/{{variant}}/{{model}}/G{{G}}/seed{{seed}}/final.done"),
+    log:
+        f"{RESULTS}/logs/grpo/{{variant}}/{{model}}_G{{G}}_seed{{seed}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/grpo/{{variant}}/{{model}}_G{{G}}_seed{{seed}}.tsv"
+    params:
+        base=base_model,
+        folder=f"{RESULTS}/variants/{{variant}}/{{model}}/G{{G}}/seed{{seed}}",
+        settings=variant_settings,
+    message:
+        "GRPO, {wildcards.variant}: {wildcards.model}, G = {wildcards.G}, seed {wildcards.seed}"
 
 
 rule runs:
@@ -62,3 +78,26 @@ rule runs:
         "The logs of all runs in one table"
     shell:
         "python {input.script:q} {input.logs:q} --output {output:q} > {log:q} 2>&1"
+
+
+rule variants:
+    input:
+        script=f"{SCRIPTS}/variants.py",
+        logs=[f"{RESULTS}/variants/{v}/{model}/G{G}/seed{seed}/log.csv" for v, model, G, seed in VARIANT_CELLS],
+    output:
+        f"{RESULTS}/variants.csv",
+    log:
+        f"{RESULTS}/logs/variants.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/grpo/variants.tsv"
+    conda:
+        f"{ENVS}/theory.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        variants=[cell[0] for cell in VARIANT_CELLS],
+    message:
+        "The logs of the variants' runs in one table"
+    shell:
+        "python {input.script:q} {input.logs:q} --variants '{params.variants}' --output {output:q} > {log:q} 2>&1"

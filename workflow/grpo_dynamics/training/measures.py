@@ -26,9 +26,9 @@ def group_statistics(rewards: torch.Tensor, advantages: torch.Tensor, G: int) ->
     Returns
     -------
     dict
-        ``reward``, mean; ``reward_std``, within-group standard deviation (population), mean over groups;
-        ``advantage_variance``, variance (population) over the batch; ``collapsed_share``, share of groups whose
-        rewards are all equal.
+        ``groups``, their number; ``reward``, mean; ``reward_std`` and ``reward_variance``, within-group standard
+        deviation and variance (population), means over groups; ``advantage_variance``, variance (population) over the
+        batch; ``collapsed_share``, share of groups whose rewards are all equal.
     """
     groups = rewards.double().view(-1, G)
     scored = ~groups.isnan()
@@ -38,8 +38,10 @@ def group_statistics(rewards: torch.Tensor, advantages: torch.Tensor, G: int) ->
     high = groups.masked_fill(~scored, -torch.inf).amax(dim=1)
     low = groups.masked_fill(~scored, torch.inf).amin(dim=1)
     return {
+        "groups": len(groups),
         "reward": groups[scored].mean().item(),
         "reward_std": variance.sqrt().nanmean().item(),
+        "reward_variance": variance.nanmean().item(),
         "advantage_variance": advantages.double().var(correction=0).item(),
         "collapsed_share": (high <= low).double().mean().item(),
     }

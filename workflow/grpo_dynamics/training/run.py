@@ -200,7 +200,9 @@ def main(
     seed: Annotated[int, typer.Option(help="seed of the run, as listed in the config")],
     train: Annotated[Path, typer.Option(help="training problems, JSON Lines", exists=True)],
     heldout: Annotated[Path, typer.Option(help="held-out problems, JSON Lines", exists=True)],
-    settings: Annotated[str, typer.Option(help="JSON: the config's section grpo, and the study's seed")],
+    settings: Annotated[
+        str, typer.Option(help="JSON: the study's seed, the settings of grpo, the variant's name or null")
+    ],
     folder: Annotated[Path, typer.Option(help="folder of the run: checkpoints and the final model")],
     log: Annotated[Path, typer.Option(help="the run log to write, CSV")],
 ) -> None:
@@ -211,7 +213,10 @@ def main(
     checkpoints = folder / "checkpoints"
     keep_only_own(checkpoints, settings, group_size, seed, [train, heldout, *sorted(base.glob("*.safetensors"))])
 
-    derived = seeds.derive(values["seed"], "grpo", model, group_size, seed)
+    names = ["grpo", model, group_size, seed]
+    if values["variant"]:
+        names.append(values["variant"])
+    derived = seeds.derive(values["seed"], *names)
     tokenizer = AutoTokenizer.from_pretrained(base, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -225,7 +230,7 @@ def main(
         processing_class=tokenizer,
         heldout=dataset(heldout),
         heldout_every=grpo["heldout_every"],
-        callbacks=[_Reporter(f"{model} G={group_size} seed={seed}")],
+        callbacks=[_Reporter(" ".join([model, f"G={group_size} seed={seed}", values["variant"] or ""]).strip())],
     )
     trainer.remove_callback(PrinterCallback)  # _Reporter says it shorter
     resume = last_checkpoint(checkpoints)
