@@ -28,6 +28,9 @@ rule claims:
         code=code(
             "analysis/ledger.py",
             "analysis/evidence.py",
+            "analysis/claims_fits.py",
+            "analysis/claims_groups.py",
+            "analysis/claims_transfer.py",
             "analysis/claims_runs.py",
             "analysis/claims_bandit.py",
             "analysis/claims_beyond.py",

@@ -20,6 +20,9 @@ PAPER = REPRODUCED, PARTLY, NOT_REPRODUCED, NOT_TESTED
 BEYOND = HOLDS, PARTLY, DOES_NOT_HOLD, NOT_TESTED
 VERDICTS = REPRODUCED, HOLDS, PARTLY, NOT_REPRODUCED, DOES_NOT_HOLD, NOT_TESTED
 
+OWN_RUNS = "A verdict is about this study's runs; other models can behave differently."
+ONE_SIZE = "one group size: nothing to compare"
+
 
 @dataclass(frozen=True)
 class Evidence:

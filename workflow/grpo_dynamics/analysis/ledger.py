@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import pandas as pd
 
-from grpo_dynamics.analysis import claims_bandit, claims_beyond, claims_runs
+from grpo_dynamics.analysis import (
+    claims_bandit,
+    claims_beyond,
+    claims_fits,
+    claims_groups,
+    claims_runs,
+    claims_transfer,
+)
 from grpo_dynamics.analysis.evidence import REGISTER, Evidence
 from grpo_dynamics.analysis.tables import CLAIMS
 
-__all__ = ["claims_bandit", "claims_beyond", "claims_runs", "ledger"]  # importing the modules registers their claims
+# Importing the modules registers their claims.
+__all__ = [
+    "claims_bandit",
+    "claims_beyond",
+    "claims_fits",
+    "claims_groups",
+    "claims_runs",
+    "claims_transfer",
+    "ledger",
+]
 
 
 def ledger(evidence: Evidence) -> pd.DataFrame:
