@@ -1,7 +1,7 @@
 # make study            the default study, from the lock to the report (STUDY=ci: the small one)
 # make test             the tests, the ci study included
 # make lint             formats and lints
-# make bench            speed of the theory and the bandit, as ratios
+# make bench            speed of the theory, the bandit and the fits, as ratios
 # make publish          the committed snapshot of the default study
 
 SHELL := bash

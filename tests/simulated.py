@@ -9,7 +9,9 @@ import pandas as pd
 import pandera.pandas as pa
 import yaml
 
-from grpo_dynamics.analysis.tables import DIAGNOSTICS, FITS, GROUP_SIZE, TRANSFER, TRANSFER_SUMMARY
+from grpo_dynamics.analysis.tables import DIAGNOSTICS, TRANSFER, TRANSFER_SUMMARY
+from grpo_dynamics.analysis.tables_fits import FITS
+from grpo_dynamics.analysis.tables_groups import GROUP_SIZE
 from grpo_dynamics.bandit import tables as bandit
 from grpo_dynamics.tables import EVALUATION_ITEMS, EVALUATIONS, RUN_LOG, check
 from grpo_dynamics.theory import oscillator

@@ -1,7 +1,14 @@
 # Analysis of the runs and evaluations: fits, group size, transfer, diagnostics. Tables in results/<study>/.
 
 ANALYSIS = config["analysis"]
-FIT_CODE = code("theory", "analysis/fits.py", "analysis/profile.py", "analysis/fit_table.py", "analysis/series.py")
+FIT_CODE = code(
+    "theory",
+    "seeds.py",
+    *(
+        f"analysis/{name}.py"
+        for name in ["curves", "problem", "search", "noise", "fits", "profile", "bootstrap", "fit_table", "series"]
+    ),
+)
 
 
 rule fits:
@@ -9,6 +16,7 @@ rule fits:
         script=f"{SCRIPTS}/fits.py",
         code=FIT_CODE,
         runs=f"{RESULTS}/runs.csv",
+        variants=f"{RESULTS}/variants.csv",
     output:
         f"{RESULTS}/fits.csv",
     log:
@@ -21,37 +29,12 @@ rule fits:
     resources:
         **grow(mem_mb=1000, runtime=15),
     params:
-        settings=settings(ANALYSIS),
+        settings=settings({"analysis": ANALYSIS, "seed": config["seed"]}),
     message:
-        "Fitting the three-phase law and the single exponential to every run"
+        "Fitting the three-phase law and its rivals to every run"
     shell:
-        "python {input.script:q} --runs {input.runs:q} --settings {params.settings:q} --output {output:q} > {log:q} 2>&1"
-
-
-rule group_size:
-    input:
-        script=f"{SCRIPTS}/group_size.py",
-        code=code("analysis/group_size.py", "analysis/series.py"),
-        runs=f"{RESULTS}/runs.csv",
-        fits=f"{RESULTS}/fits.csv",
-    output:
-        f"{RESULTS}/group_size.csv",
-    log:
-        f"{RESULTS}/logs/analysis/group_size.log",
-    benchmark:
-        f"{RESULTS}/benchmarks/analysis/group_size.tsv"
-    conda:
-        f"{ENVS}/theory.yaml"
-    threads: 1
-    resources:
-        **grow(mem_mb=1000, runtime=10),
-    params:
-        settings=settings(ANALYSIS),
-    message:
-        "Comparing the smallest and the largest group size"
-    shell:
-        "python {input.script:q} --runs {input.runs:q} --fits {input.fits:q} --settings {params.settings:q} "
-        "--output {output:q} > {log:q} 2>&1"
+        "python {input.script:q} --runs {input.runs:q} --variants {input.variants:q} --settings {params.settings:q} "
+        "--output {output:q} 2> {log:q} | tee -a {log:q}"
 
 
 rule transfer:

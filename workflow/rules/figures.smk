@@ -18,13 +18,7 @@ rule figures:
 rule figure_reward_curves:
     input:
         script=f"{SCRIPTS}/figure_reward_curves.py",
-        code=code(
-            "theory/law.py",
-            "analysis/fit_table.py",
-            "analysis/series.py",
-            "figures/style.py",
-            "figures/reward_curves.py",
-        ),
+        code=FIT_CODE + code("figures/style.py", "figures/reward_curves.py"),
         runs=f"{RESULTS}/runs.csv",
         fits=f"{RESULTS}/fits.csv",
     output:
@@ -56,8 +50,9 @@ rule figure_reward_curves:
 rule figure_group_size:
     input:
         script=f"{SCRIPTS}/figure_group_size.py",
-        code=code("analysis/series.py", "figures/style.py", "figures/group_size.py"),
+        code=code("analysis/series.py", "analysis/tables_groups.py", "figures/style.py", "figures/group_size.py"),
         runs=f"{RESULTS}/runs.csv",
+        variants=f"{RESULTS}/variants.csv",
         comparison=f"{RESULTS}/group_size.csv",
     output:
         pdf=f"{FIGURES}/group_size.pdf",
@@ -77,11 +72,13 @@ rule figure_group_size:
     resources:
         **grow(mem_mb=1000, runtime=10),
     params:
-        settings=FIGURE_SETTINGS,
+        settings=settings(
+            {**json.loads(FIGURE_SETTINGS), "equivalence_margin": config["analysis"]["equivalence_margin"]}
+        ),
     message:
-        "Drawing the reward at both group sizes"
+        "Drawing what the group size changes"
     shell:
-        "python {input.script:q} --runs {input.runs:q} --comparison {input.comparison:q} "
+        "python {input.script:q} --runs {input.runs:q} --variants {input.variants:q} --comparison {input.comparison:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
 
 
@@ -151,7 +148,7 @@ rule figure_diagnostics:
 rule figure_damping:
     input:
         script=f"{SCRIPTS}/figure_damping.py",
-        code=code("analysis/fits.py", "figures/style.py", "figures/damping.py"),
+        code=code("analysis/problem.py", "analysis/series.py", "figures/style.py", "figures/damping.py"),
         fits=f"{RESULTS}/fits.csv",
     output:
         pdf=f"{FIGURES}/damping.pdf",

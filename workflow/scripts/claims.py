@@ -13,6 +13,9 @@ from grpo_dynamics.analysis import pages
 from grpo_dynamics.analysis import tables as schemas
 from grpo_dynamics.analysis.evidence import Evidence
 from grpo_dynamics.analysis.ledger import ledger
+from grpo_dynamics.analysis.tables_fits import CALIBRATION, FITS
+from grpo_dynamics.analysis.tables_groups import GROUP_SIZE
+from grpo_dynamics.analysis.tables_predictions import RUN_PREDICTIONS
 from grpo_dynamics.bandit import tables as bandit
 
 
@@ -26,8 +29,10 @@ def main(
 ) -> None:
     options = json.loads(settings)
     evidence = Evidence(
-        fits=tables.read(analysis / "fits.csv", schemas.FITS),
-        group_size=tables.read(analysis / "group_size.csv", schemas.GROUP_SIZE),
+        fits=tables.read(analysis / "fits.csv", FITS),
+        calibration=tables.read(analysis / "calibration.csv", CALIBRATION),
+        group_size=tables.read(analysis / "group_size.csv", GROUP_SIZE),
+        run_predictions=tables.read(analysis / "predictions.csv", RUN_PREDICTIONS),
         transfer=tables.read(analysis / "transfer.csv", schemas.TRANSFER),
         transfer_summary=tables.read(analysis / "transfer_summary.csv", schemas.TRANSFER_SUMMARY),
         diagnostics=tables.read(analysis / "diagnostics.csv", schemas.DIAGNOSTICS),

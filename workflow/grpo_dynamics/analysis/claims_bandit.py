@@ -1,4 +1,4 @@
-"""The claims that rest on the softmax bandit: C10, C11, C12, C14 and C15."""
+"""The claims that rest on the softmax bandit: C10, C11, C12 and C14."""
 
 from __future__ import annotations
 
@@ -192,44 +192,3 @@ def c14(evidence: Evidence) -> Finding:
     if not falls:
         return Finding(NOT_REPRODUCED, numbers)
     return Finding(REPRODUCED if abs(ratio - 1) <= evidence.claims["threshold_tolerance"] else PARTLY, numbers)
-
-
-@claim(
-    "C15",
-    "A trajectory can be predicted from the hyperparameters and one measured curvature, with no fit.",
-    "Bandit only, and so partly at most: partly if R^2 >= {prediction_r2} in more than {majority:.0%} of the "
-    "predictions whose K and p* are measured on the process that is predicted (the mean field for its deterministic "
-    "trajectories, the exact drift of finite groups for sampled groups), otherwise not reproduced. Predictions of "
-    "sampled groups from the mean field's K and p*, as the leading order has it, stand beside it and do not count.",
-    "The settings are chosen and not drawn at random, so that a share of them has no interval. Network runs are not "
-    "predicted here. " + EXACT,
-)
-def c15(evidence: Evidence) -> Finding:
-    rows: pd.DataFrame = evidence.predictions
-    floor = evidence.claims["prediction_r2"]
-    sampled, mean_field = rows["G"].notna(), rows["calibration"] == "mean field"
-    own = sampled != mean_field
-    if not own.any():
-        return Finding(NOT_TESTED, "no predictions from the K and p* of the process that is predicted")
-    numbers = [f"R^2 >= {floor:g} in {_good(rows[own], floor)} with the predicted process's own K and p*"]
-    for what, part in {
-        "deterministic mean field, its own K and p*": rows[~sampled & own],
-        "sampled groups, their exact drift's K and p*": rows[sampled & own],
-        "beside it, sampled groups, the mean field's K and p*": rows[~own],
-    }.items():
-        if part.empty:
-            continue
-        starts = ", ".join(
-            f"from p = {start:g} median {of_start['r2'].median():.3g}" for start, of_start in part.groupby("start")
-        )
-        rise = part["half_rise_predicted"] / part["half_rise_measured"]
-        numbers.append(
-            f"{what}: {_good(part, floor)}, R^2 {part['r2'].min():.3g} to {part['r2'].max():.3g} ({starts}), predicted "
-            f"over measured half-rise time {rise.min():.3g} to {rise.max():.3g}"
-        )
-    share = float((rows.loc[own, "r2"] >= floor).mean())
-    return Finding(PARTLY if share > evidence.claims["majority"] else NOT_REPRODUCED, "; ".join(numbers))
-
-
-def _good(rows: pd.DataFrame, floor: float) -> str:
-    return of(int((rows["r2"] >= floor).sum()), len(rows), "predictions")

@@ -1,11 +1,13 @@
-"""The claims that rest on the fits: C1, C2 and C9."""
+"""The claims that rest on the fits: C1, C2, C9 and B5."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from statsmodels.stats.multitest import multipletests
 
 from grpo_dynamics.analysis.evidence import (
+    BEYOND,
     NOT_REPRODUCED,
     NOT_TESTED,
     OWN_RUNS,
@@ -15,44 +17,57 @@ from grpo_dynamics.analysis.evidence import (
     Finding,
     all_or_some,
     claim,
+    extent,
     of,
     span,
 )
-from grpo_dynamics.analysis.fits import inflation
 from grpo_dynamics.analysis.intervals import r2_interval, t_interval
+from grpo_dynamics.analysis.series import STUDY
+
+RIVALS = ("logistic", "gompertz", "flow", "flow_ceiling")  # sigmoid without inertia
 
 
-def _cells_and_runs(fits: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return fits[fits["series"] == "mean"], fits[fits["series"] == "run"]
+def _cells_and_runs(fits: pd.DataFrame, curve: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One curve's rows of the study's own cells and runs."""
+    rows = fits[(fits["variant"] == STUDY) & (fits["curve"] == curve)]
+    return rows[rows["series"] == "mean"], rows[rows["series"] == "run"]
 
 
-def _fitted(fits: pd.DataFrame, *needed: str) -> tuple[tuple[pd.DataFrame, pd.DataFrame], str]:
-    """Cells and runs that have the `needed` columns, and in words how many cells lack them."""
-    cells, _ = _cells_and_runs(fits)
-    usable = _cells_and_runs(fits.dropna(subset=list(needed)))
-    return usable, of(len(cells) - len(usable[0]), len(cells), "cells not fitted")
+def _fitted(fits: pd.DataFrame, needed: str) -> tuple[pd.DataFrame, pd.DataFrame, str]:
+    """The law's cells and runs that have the column `needed`, and in words how many cells lack it."""
+    cells, runs = _cells_and_runs(fits, "law")
+    usable = cells[cells[needed].notna()]
+    return usable, runs[runs[needed].notna()], of(len(cells) - len(usable), len(cells), "cells not fitted")
+
+
+def _beside(fits: pd.DataFrame, curve: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Another curve's rows of the same series, in the order of `rows`."""
+    key = ["variant", "model", "G", "series", "seed"]
+    return rows[key].merge(fits[fits["curve"] == curve], on=key, how="left").set_axis(rows.index)
 
 
 @claim(
     "C1",
     "The three-phase law fits the training reward of every cell (model x G).",
     "Reproduced if R^2 >= {r2_floor} on the raw mean over seeds in every fitted cell; partly if in more than "
-    "{majority:.0%} of them. Cells without a fit (too short or constant) are counted, not judged. Never smoothed; the "
-    "runs' own R^2 stand beside it.",
+    "{majority:.0%} of them. Cells without a fit (too short) are counted, not judged. The R^2 of a running mean over "
+    "{smoothing} rewards, of single runs and of the overdamped law (zeta >= 1) stand beside it and do not count.",
     "R^2 also depends on the number of completions per step: fewer make a noisier curve. A good fit does not show "
-    "inertia: the mean-field flow without momentum is sigmoid too. " + OWN_RUNS,
+    "inertia: the mean-field flow without momentum is sigmoid too (B5). " + OWN_RUNS,
 )
 def c1(evidence: Evidence) -> Finding:
-    (cells, runs), unfitted = _fitted(evidence.fits, "r2")
+    cells, runs, unfitted = _fitted(evidence.fits, "r2")
     if cells.empty:
         return Finding(NOT_TESTED, unfitted)
     floor = evidence.claims["r2_floor"]
     reached = int((cells["r2"] >= floor).sum())
     worst = cells.loc[cells["r2"].idxmin()]
-    low, high = r2_interval(worst["r2"], worst["n"] / inflation(worst["autocorrelation"]), evidence.analysis["alpha"])
+    low, high = r2_interval(worst["r2"], worst["n_effective"], evidence.analysis["alpha"])
+    overdamped = _beside(evidence.fits, "law_overdamped", cells)["r2"]
     numbers = (
         f"{of(reached, len(cells), 'fitted cells')} reach R^2 >= {floor:g}, {unfitted}; lowest "
-        f"{span(worst['r2'], low, high)} ({worst['model']}, G = {worst['G']}, n = {worst['n']} rewards)"
+        f"{span(worst['r2'], low, high)} ({worst['model']}, G = {worst['G']}, n = {worst['n']} rewards); overdamped "
+        f"law {extent(overdamped)}; on the running mean {extent(cells['r2_smoothed'])}"
     )
     if len(runs):
         numbers += (
@@ -66,26 +81,32 @@ def c1(evidence: Evidence) -> Finding:
     "C2",
     "The inertial term improves on the single exponential, most of all early in training.",
     "Reproduced if in every fitted cell's mean the law's AICc is lower and the F-test (effective points) has "
-    "p < {alpha}, and over runs the fall of the squared residual per step is larger in the first {early_share:.0%} "
-    "than later, with a {level} interval above 0; partly if the AICc is lower in more than {majority:.0%} of the "
-    "fitted cells. Cells without a fit are counted, not judged.",
-    "Shows that the curve is sigmoid, not why: logistic growth and the mean-field flow are sigmoid without inertia.",
+    "p < {alpha}, Holm-adjusted over the cells, and over runs the fall of the squared residual per step is larger in "
+    "the first {early_share:.0%} than later, with a {level} interval above 0; partly if the AICc is lower in more than "
+    "{majority:.0%} of the fitted cells. Cells without a fit are counted, not judged. Forecasts from the first "
+    "{forecast_share:.0%} stand beside it.",
+    "Shows that the curve is sigmoid, not why: logistic growth and the mean-field flow are sigmoid without inertia "
+    "(B5). AICc takes the residuals as independent, which favours the law.",
 )
 def c2(evidence: Evidence) -> Finding:
-    (cells, fitted), unfitted = _fitted(evidence.fits, "aicc", "aicc_exponential")
+    cells, runs, unfitted = _fitted(evidence.fits, "aicc")
     if cells.empty:
         return Finding(NOT_TESTED, unfitted)
-    better = cells["aicc"] < cells["aicc_exponential"]
-    clear = better & (cells["f_p_effective"] < evidence.analysis["alpha"])
-    early = (fitted["sse_early_exponential"] - fitted["sse_early"]) / fitted["n_early"]
-    whole = fitted["sse_exponential"] - fitted["sse"]
-    late = (whole - early * fitted["n_early"]) / (fitted["n"] - fitted["n_early"])
-    mean, low, high = t_interval((early - late).to_numpy(float), evidence.analysis["alpha"])
-    delta = cells["aicc_exponential"] - cells["aicc"]
+    alpha = evidence.analysis["alpha"]
+    delta = _beside(evidence.fits, "exponential", cells)["aicc"] - cells["aicc"]
+    better = delta > 0
+    p = multipletests(cells["f_p_effective"].fillna(1.0), method="holm")[1]
+    clear = better & (p < alpha)
+    single = _beside(evidence.fits, "exponential", runs)
+    early = (single["sse_early"] - runs["sse_early"]) / runs["n_early"]
+    whole = single["sse"] - runs["sse"]
+    late = (whole - early * runs["n_early"]) / (runs["n"] - runs["n_early"])
+    mean, low, high = t_interval((early - late).to_numpy(float), alpha)
     numbers = (
         f"AICc lower in {of(int(better.sum()), len(cells), 'fitted cells')}, F-test significant too in "
-        f"{int(clear.sum())}, {unfitted}; AICc of exponential minus law {delta.min():.3g} to {delta.max():.3g}; "
-        f"fall of the squared residual per step, early minus late: {span(mean, low, high)} (n = {len(fitted)} runs)"
+        f"{int(clear.sum())}, {unfitted}; AICc of exponential minus law {extent(delta)}; fall of the squared residual "
+        f"per step, early minus late: {span(mean, low, high)} (n = {len(runs)} runs); "
+        + _forecasts(evidence, cells, ("law", "exponential"))
     )
     verdict = all_or_some(int(better.sum()), len(cells), evidence.claims["majority"])
     if verdict == REPRODUCED and not (clear.all() and low > 0):
@@ -93,19 +114,37 @@ def c2(evidence: Evidence) -> Finding:
     return Finding(verdict, numbers)
 
 
+def _forecasts(evidence: Evidence, cells: pd.DataFrame, curves: tuple[str, ...]) -> str:
+    """Median root mean square errors of the curves' forecasts over the cells."""
+    errors = [f"{curve} {_beside(evidence.fits, curve, cells)['rmse_forecast'].median():.3g}" for curve in curves]
+    share = evidence.analysis["forecast_share"]
+    return f"median error of forecasts of the cells from their first {share:.0%}: {', '.join(errors)}"
+
+
+def _calibrated(evidence: Evidence) -> str:
+    """How often zeta's interval contains the truth on simulated runs."""
+    rows = evidence.calibration
+    coverage = rows.loc[(rows["parameter"] == "zeta") & (rows["method"] == "profile"), "coverage"].dropna()
+    if coverage.empty:
+        return ""
+    found = f"{extent(100 * coverage)} % ({len(coverage)} scenarios)"
+    return f"; on simulated runs zeta's interval contains the truth in {found}"
+
+
 @claim(
     "C9",
     "At the standard settings every run is stable and overdamped.",
     "A run is overdamped if the {level} profile interval of zeta lies at or above 1, underdamped if below, else "
-    "undecided. Not reproduced if a run fires the instability diagnostic, a cell's mean is underdamped, or more runs "
-    "are underdamped than chance allows ({alpha} of them, rounded up); reproduced if every run with an identifiable "
-    "plateau is overdamped; otherwise partly.",
+    "undecided (also where too few independent points carry zeta for an interval). Not reproduced if a run fires the "
+    "instability diagnostic, a cell's mean is underdamped, or more runs are underdamped than chance allows ({alpha} of "
+    "them, rounded up); reproduced if every run with an identifiable plateau is overdamped; otherwise partly.",
     "zeta is read off the reward by a fit, and a sigmoid rise without inertia also yields a finite zeta. The optimiser "
     "is Adam, whose beta1 is only the nearest counterpart of mu.",
 )
 def c9(evidence: Evidence) -> Finding:
-    cells, runs = (rows[rows["identifiable"].astype(bool)] for rows in _cells_and_runs(evidence.fits))
-    all_runs = int((evidence.fits["series"] == "run").sum())
+    cells, runs = _cells_and_runs(evidence.fits, "law")
+    all_runs = len(runs)
+    cells, runs = (rows[rows["identifiable"].astype(bool)] for rows in (cells, runs))
     over, under = runs["zeta_low"] >= 1, runs["zeta_high"] < 1
     cells_under = int((cells["zeta_high"] < 1).sum())
     instability = evidence.diagnostics[evidence.diagnostics["group"] == "instability"]
@@ -116,10 +155,38 @@ def c9(evidence: Evidence) -> Finding:
         + "; ".join(
             f"{row.model} G = {row.G}: zeta {span(row.zeta, row.zeta_low, row.zeta_high)}" for row in cells.itertuples()
         )
-        + f"; instability fires in {of(fires, all_runs, 'runs')}"
+        + f"; instability fires in {of(fires, all_runs, 'runs')}{_calibrated(evidence)}"
     )
     if fires or cells_under or under.sum() > np.ceil(evidence.analysis["alpha"] * len(runs)):
         return Finding(NOT_REPRODUCED, numbers)
     if runs.empty:
         return Finding(NOT_TESTED, numbers)
     return Finding(REPRODUCED if over.all() else PARTLY, numbers)
+
+
+@claim(
+    "B5",
+    "A sigmoid curve without inertia describes the reward as well as the three-phase law.",
+    "Holds if in every fitted cell's mean the best of logistic, Gompertz and the mean-field flow (anchored, or below a "
+    "ceiling) has an AICc at most {aicc_margin:g} above the law's; partly if in more than {majority:.0%} of them; "
+    "otherwise it does not hold. Forecasts from the first {forecast_share:.0%} stand beside it.",
+    "Tells whether inertia is needed to describe the curve, not whether there is any: that needs runs at several mu, "
+    "which this study does not make. The best of four rivals is set against one law, each with one parameter less. "
+    + OWN_RUNS,
+)
+def b5(evidence: Evidence) -> Finding:
+    cells, _, unfitted = _fitted(evidence.fits, "aicc")
+    if cells.empty:
+        return Finding(NOT_TESTED, unfitted)
+    rivals = pd.DataFrame({curve: _beside(evidence.fits, curve, cells)["aicc"] for curve in RIVALS})
+    delta = rivals.min(axis=1) - cells["aicc"]
+    close = delta <= evidence.claims["aicc_margin"]
+    best = rivals.idxmin(axis=1)
+    margin = f"{evidence.claims['aicc_margin']:g}"
+    named = [f"{row.model} G = {row.G} {best[row.Index]} ({delta[row.Index]:+.3g})" for row in cells.itertuples()]
+    numbers = (
+        f"a rival's AICc at most {margin} above the law's in {of(int(close.sum()), len(cells), 'fitted cells')}, below "
+        f"it in {int((delta < 0).sum())}, {unfitted}; AICc of the best rival minus law: {', '.join(named)}; "
+        + _forecasts(evidence, cells, ("law", "exponential", *RIVALS))
+    )
+    return Finding(all_or_some(int(close.sum()), len(cells), evidence.claims["majority"], BEYOND), numbers)

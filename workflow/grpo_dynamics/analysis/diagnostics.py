@@ -13,8 +13,9 @@ import pandas as pd
 from numpy.polynomial import Polynomial
 from scipy import stats
 
-from grpo_dynamics.analysis.fit_table import fit_series
-from grpo_dynamics.analysis.fits import fit_exponential, inflation, lag1
+from grpo_dynamics.analysis.fit_table import covered_at, identify
+from grpo_dynamics.analysis.fits import fit
+from grpo_dynamics.analysis.noise import inflation, lag1
 from grpo_dynamics.analysis.series import each_run, heldout_reward, train_reward
 from grpo_dynamics.analysis.tables import DIAGNOSTICS
 from grpo_dynamics.theory.finite_group import h_G
@@ -96,17 +97,17 @@ def _rate_ratio(run: pd.DataFrame, level: float) -> Number:
     for name, (t, y) in (("train", train_reward(run)), ("held-out", heldout_reward(run))):
         if len(t) < MIN_HELDOUT:
             return Number(missing=f"{name} reward: {len(t)} measurements, {MIN_HELDOUT} needed")
-        fit = fit_exponential(t, y)
-        rise = fit.estimates["R_inf"] - fit.estimates["R_0"]
-        noise = np.std(y - fit.fitted)
+        single = fit("exponential", t, y)
+        rise = single.estimates["R_inf"] - single.estimates["R_0"]
+        noise = np.std(single.residuals)
         if abs(rise) < 2 * noise / np.sqrt(len(t)) or np.ptp(y) == 0:
             return Number(missing=f"{name} reward: no trend")
-        k = fit.estimates["k"]
+        k = single.estimates["k"]
         if k * (t[-1] - t[0]) < 1:
             return Number(missing=f"{name} reward: plateau not reached")
-        if not np.isfinite(fit.se["k"]):
+        if not np.isfinite(single.se["k"]):
             return Number(missing=f"{name} reward: rate not identifiable")
-        rates.append((np.log(k), fit.se["k"] / k))
+        rates.append((np.log(k), single.se["k"] / k))
     (train, train_error), (heldout, heldout_error) = rates
     half = stats.norm.ppf((1 + level) / 2) * np.hypot(train_error, heldout_error)
     ratio = train - heldout
@@ -156,10 +157,13 @@ def _within_group_spread(run: pd.DataFrame, level: float) -> Number:
 
 def _entropy_log_change(run: pd.DataFrame, level: float, options: dict) -> Number:
     """Change of log entropy while the reward rises: up to the fitted start of the plateau, or the run's end."""
-    fit = fit_series(*train_reward(run), options)
-    if fit["reason"] in ("too short", "no trend") or fit["R_inf"] <= fit["R_0"]:
+    t, y = train_reward(run)
+    if len(t) < options["min_points"]:
         return Number(missing="the reward does not rise")
-    rising = run[(run["step"] - 1 <= fit["plateau_start"]) & run["entropy"].notna()].sort_values("step")
+    law, _, _, reason = identify(t, y, options)
+    if reason in ("no trend", "no independent points") or law.estimates["R_inf"] <= law.estimates["R_0"]:
+        return Number(missing="the reward does not rise")
+    rising = run[(run["step"] - 1 <= covered_at(law, 0.95)) & run["entropy"].notna()].sort_values("step")
     if len(rising) < MIN_HELDOUT:
         return Number(missing=f"rise with {len(rising)} entropies, {MIN_HELDOUT} needed")
     entropy = np.log(np.maximum(rising["entropy"].to_numpy(float), ENTROPY_FLOOR))

@@ -30,8 +30,8 @@ class Evidence:
 
     Attributes
     ----------
-    fits, group_size, transfer, transfer_summary, diagnostics : DataFrame
-        The analysis's tables (analysis/tables.py).
+    fits, calibration, group_size, run_predictions, transfer, transfer_summary, diagnostics : DataFrame
+        The analysis's tables (analysis/tables*.py); run_predictions are those of the runs, predictions the bandit's.
     fixed_point, thresholds, trajectories, finite_step, drift, stationary_variance, predictions : DataFrame
     overdamped_limit : DataFrame
         The bandit's tables (bandit/tables.py).
@@ -42,7 +42,9 @@ class Evidence:
     """
 
     fits: pd.DataFrame
+    calibration: pd.DataFrame
     group_size: pd.DataFrame
+    run_predictions: pd.DataFrame
     transfer: pd.DataFrame
     transfer_summary: pd.DataFrame
     diagnostics: pd.DataFrame

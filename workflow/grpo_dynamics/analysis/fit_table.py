@@ -1,18 +1,26 @@
-"""The table of fits: the law and the exponential on every run and on every cell's mean, and what can be read off."""
+"""The table of fits: the law and its rivals on every run and on every cell's mean, and what can be read off."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 from scipy import stats
+from scipy.ndimage import uniform_filter1d
+from scipy.optimize import brentq
 
-from grpo_dynamics.analysis.fits import Fit, fit_exponential, fit_law, inflation
-from grpo_dynamics.analysis.profile import zeta_interval
+from grpo_dynamics import seeds
+from grpo_dynamics.analysis.bootstrap import bootstrap_intervals
+from grpo_dynamics.analysis.fits import Fit, fit
+from grpo_dynamics.analysis.problem import curve
+from grpo_dynamics.analysis.profile import profile_interval
 from grpo_dynamics.analysis.series import all_series
-from grpo_dynamics.analysis.tables import FITS
-from grpo_dynamics.theory.law import exponential, phases, phi, three_phase
+from grpo_dynamics.analysis.tables_fits import CURVES, FITS
+from grpo_dynamics.theory.law import phases
 
 NAN = float("nan")
+PARAMETERS = ("R_0", "R_inf", "w0", "zeta")
 
 
 def r_squared(y: np.ndarray, fitted: np.ndarray) -> float:
@@ -27,105 +35,218 @@ def aicc(sse: float, n: int, parameters: int) -> float:
     return n * np.log(sse / n) + 2 * p + 2 * p * (p + 1) / (n - p - 1) if sse > 0 and n > p + 1 else NAN
 
 
-def f_test(sse_small: float, sse_large: float, added: int, dof: float) -> float:
+def f_test(sse_small: float, sse_large: float, added: int, dof: float, n: int = 0, widening: float = 1.0) -> float:
     """p-value of `added` parameters that lower the residual sum of squares from `sse_small` to `sse_large`.
 
-    `dof` is what is left to the larger model: points (or effective points) minus its parameters.
+    Parameters
+    ----------
+    dof : float
+        Degrees of freedom of the noise: what is left to the larger model, points minus its parameters, or fewer under
+        autocorrelation.
+    n : int
+        Points minus parameters where `dof` is less than that; 0 for the same.
+    widening : float
+        Variance of the added parameters' estimates over that under independent noise of one size.
     """
     if sse_large <= 0 or dof <= 0:
         return NAN
-    f = max(sse_small - sse_large, 0.0) / added / (sse_large / dof)
+    f = max(sse_small - sse_large, 0.0) / added / (sse_large / (n or dof)) / widening
     return float(stats.f.sf(f, added, dof))
 
 
-def _identifiable(t: np.ndarray, y: np.ndarray, law: Fit, single: Fit, options: dict) -> str:
-    n = len(t)
+def covered_at(found: Fit, share: float) -> float:
+    """Steps until a share of the fitted way from R_0 to R_inf is first covered; NaN for a curve without a rise."""
+    start, end = found.estimates["R_0"], found.estimates["R_inf"]
+    if start == end:
+        return NAN
+    if "zeta" in found.estimates:
+        latest = phases(found.estimates["w0"], found.estimates["zeta"]).rapid_rise_end * 1.001
+    else:
+        latest = found.problem.t[-1]
+        while (found.curve(latest) - start) / (end - start) < share:
+            latest *= 2
+            if latest > 1e9:
+                return NAN
+    return float(brentq(lambda t: (found.curve(t) - start) / (end - start) - share, 0.0, latest, rtol=1e-6))
+
+
+def why_not_identifiable(law: Fit, single: Fit, R_inf: tuple[float, float], options: dict) -> str:
+    """Why plateau and rate cannot be read from a series; empty where they can.
+
+    Parameters
+    ----------
+    law, single : Fit
+        The law and the exponential.
+    R_inf : (low, high)
+        Interval of the plateau.
+    options : dict
+        The config's `analysis`: alpha, plateau_covered.
+    """
+    y, limits = law.problem.y, law.problem.limits
     constant = float(np.sum((y - y.mean()) ** 2))
-    # The law's residuals, since the exponential's lack of fit would pass for autocorrelation.
-    effective = n / inflation(law.autocorrelation)
-    # The exponential adds two parameters to a constant. No trend: the data do not ask for them.
-    # Nor can they, where autocorrelation leaves no more independent points than the exponential has parameters.
-    trend = f_test(constant, single.sse, 2, effective - 3)
-    if constant == 0 or effective <= 3 or trend > options["alpha"]:
+    if constant == 0:
         return "no trend"
-    w0, zeta = law.estimates["w0"], law.estimates["zeta"]
-    # Below zeta = 1 phi passes zero on its way; the envelope says how far the swing has settled.
-    left = max(abs(float(phi(t[-1], w0, zeta))), float(np.exp(-zeta * w0 * t[-1])) if zeta < 1 else 0.0)
-    return "" if 1 - left >= options["plateau_covered"] else "plateau not reached"
+    # The law's noise, since the exponential's lack of fit would pass for autocorrelation.
+    dof = law.n_effective - len(single.u)
+    if dof < 1:
+        return "no independent points"
+    # The exponential adds two parameters to a constant. No trend: the data do not ask for them.
+    widening = max(1.0, len(y) / law.n_effective)
+    if f_test(constant, single.sse, 2, dof, len(y) - len(single.u), widening) > options["alpha"]:
+        return "no trend"
+    w0, zeta, last = law.estimates["w0"], law.estimates["zeta"], law.problem.t[-1]
+    start, end = law.estimates["R_0"], law.estimates["R_inf"]
+    # Below zeta = 1 the law passes its plateau on its way; the envelope says how far the swing has settled.
+    left = abs(float(law.curve(last)) - end) / abs(end - start)
+    left = max(left, float(np.exp(-zeta * w0 * last))) if zeta < 1 else left
+    unbounded = R_inf[0] <= limits[0] or R_inf[1] >= limits[1] or not np.all(np.isfinite(R_inf))
+    wide = R_inf[1] - R_inf[0] > (1 - options["plateau_covered"]) * abs(end - start)
+    return "plateau not reached" if 1 - left < options["plateau_covered"] or (unbounded and wide) else ""
 
 
-def fit_series(t: np.ndarray, y: np.ndarray, options: dict) -> dict:
-    """Fit one series; returns the columns of FITS from `n` on.
+def identify(t: np.ndarray, y: np.ndarray, options: dict) -> tuple[Fit, Fit, dict[str, tuple[float, float]], str]:
+    """The law, the exponential, the profile intervals of the law's parameters, and why the series is not identifiable.
+
+    Parameters as in `fit_series`; the reason is empty for an identifiable series.
+    """
+    law, single = fit("law", t, y), fit("exponential", t, y)
+    profiles = {name: profile_interval(law, name, 1 - options["alpha"]) for name in PARAMETERS}
+    return law, single, profiles, why_not_identifiable(law, single, profiles["R_inf"], options)
+
+
+def _forecast(name: str, t: np.ndarray, y: np.ndarray, options: dict) -> dict[str, float]:
+    seen = t <= t[0] + options["forecast_share"] * (t[-1] - t[0])
+    if seen.sum() < options["min_points"] or (~seen).sum() < 2:
+        return {}
+    predicted = fit(name, t[seen], y[seen]).curve(t[~seen])
+    rest = y[~seen]
+    return {
+        "r2_forecast": r_squared(rest, predicted),
+        "rmse_forecast": float(np.sqrt(np.mean((rest - predicted) ** 2))),
+    }
+
+
+def _row(found: Fit, options: dict) -> dict:
+    """What one curve says of a series, without intervals and comparisons."""
+    t, y, n, p = found.problem.t, found.problem.y, len(found.problem.t), len(found.u)
+    early = t <= t[0] + options["early_share"] * (t[-1] - t[0])
+    smoothed = uniform_filter1d(y, options["smoothing"], mode="nearest")
+    zeta = found.estimates.get("zeta")
+    row = {name: value for name, value in found.estimates.items()}
+    row |= {f"{name}_se": value for name, value in found.se.items()}
+    return (
+        row
+        | {
+            "curve": found.problem.curve,
+            "parameters": p,
+            "r2": r_squared(y, found.fitted),
+            "r2_smoothed": r_squared(smoothed, found.fitted),
+            "r2_early": r_squared(y[early], found.fitted[early]),
+            "sse": found.sse,
+            "sse_early": float(np.sum(found.residuals[early] ** 2)),
+            "n_early": int(early.sum()),
+            "aicc": aicc(found.sse, n, p),
+            "autocorrelation": found.autocorrelation,
+            "n_effective": found.n_effective,
+            "slow_start_end": NAN if zeta is None else phases(found.estimates["w0"], zeta).slow_start_end,
+            "half_rise": covered_at(found, 0.5),
+            "plateau_start": covered_at(found, 0.95),
+            "evaluations": found.evaluations,
+            "start": found.start,
+            "at_bound": " ".join(found.at_bound),
+        }
+        | _forecast(found.problem.curve, t, y, options)
+    )
+
+
+def _nested(law: Fit, single: Fit) -> dict[str, float]:
+    """F-tests of the law against the exponential."""
+    dof = len(law.problem.y) - len(law.u)
+    zeta = law.widening["zeta"]
+    effective = min(law.points["zeta"], law.n_effective - len(law.u)) if np.isfinite(zeta) else law.n_effective
+    widening = zeta if np.isfinite(zeta) else len(law.problem.y) / law.n_effective
+    return {
+        "f_p": f_test(single.sse, law.sse, 1, dof),
+        "f_p_effective": f_test(single.sse, law.sse, 1, effective, dof, widening),
+    }
+
+
+def fit_series(t: np.ndarray, y: np.ndarray, options: dict, seed: int = 0) -> list[dict]:
+    """Fit the law and its rivals to one series; returns a row per curve, with the columns of FITS from `curve` on.
 
     Parameters
     ----------
     t, y : (n,) arrays
         Time in optimiser steps and reward in [0, 1], raw.
     options : dict
-        The config's `analysis`: alpha, min_points, early_share, plateau_covered.
+        The config's `analysis`: alpha, min_points, early_share, forecast_share, smoothing, plateau_covered,
+        fit_replicates, block_length.
+    seed : int
+        Of the bootstrap.
     """
     n = len(t)
-    row: dict = {name: NAN for name in list(FITS.columns)[4:]}
-    row |= {"n": n, "n_early": 0, "evaluations": 0, "start": "none", "at_bound": "", "identifiable": False}
+    common = {"n": n, "identifiable": False}
     if n < options["min_points"]:
-        return row | {"reason": "too short"}
-    law, single = fit_law(t, y), fit_exponential(t, y)
-    early = t <= t[0] + options["early_share"] * (t[-1] - t[0])
+        empty = {
+            "parameters": 1,
+            "n_early": 0,
+            "evaluations": 0,
+            "start": "none",
+            "at_bound": "",
+            "reason": "too short",
+        }
+        return [common | empty | {"curve": name} for name in CURVES]
     level = 1 - options["alpha"]
-    zeta_low, zeta_high = zeta_interval(t, y, law, level)
-    phase = phases(law.estimates["w0"], law.estimates["zeta"])
-    reason = _identifiable(t, y, law, single, options)
-    effective = n / inflation(law.autocorrelation)
-    for name in ("R_0", "R_inf", "w0", "zeta"):
-        row |= {name: law.estimates[name], f"{name}_se": law.se[name]}
-    return row | {
-        "zeta_low": zeta_low,
-        "zeta_high": zeta_high,
-        "k": single.estimates["k"],
-        "k_se": single.se["k"],
-        "R_0_exponential": single.estimates["R_0"],
-        "R_inf_exponential": single.estimates["R_inf"],
-        "r2": r_squared(y, law.fitted),
-        "r2_exponential": r_squared(y, single.fitted),
-        "r2_early": r_squared(y[early], law.fitted[early]),
-        "r2_early_exponential": r_squared(y[early], single.fitted[early]),
-        "sse": law.sse,
-        "sse_exponential": single.sse,
-        "sse_early": float(np.sum((y - law.fitted)[early] ** 2)),
-        "sse_early_exponential": float(np.sum((y - single.fitted)[early] ** 2)),
-        "n_early": int(early.sum()),
-        "aicc": aicc(law.sse, n, 4),
-        "aicc_exponential": aicc(single.sse, n, 3),
-        "f_p": f_test(single.sse, law.sse, 1, n - 4),
-        "f_p_effective": f_test(single.sse, law.sse, 1, effective - 4),
-        "autocorrelation": law.autocorrelation,
-        "slow_start_end": phase.slow_start_end,
-        "plateau_start": phase.rapid_rise_end,
-        "evaluations": law.evaluations + single.evaluations,
-        "start": law.start,
-        "at_bound": " ".join(law.at_bound),
-        "identifiable": reason == "",
-        "reason": reason,
-    }
-
-
-def fit_runs(runs: pd.DataFrame, options: dict) -> pd.DataFrame:
-    """The FITS table of a run log (RUN_LOG): every run, and the mean over the seeds of every cell."""
+    law, single, profiles, reason = identify(t, y, options)
+    found = {name: {"law": law, "exponential": single}.get(name) or fit(name, t, y) for name in CURVES}
     rows = []
-    for series in all_series(runs):
+    for name, one in found.items():
+        row = common | {"identifiable": reason == "", "reason": reason} | _row(one, options)
+        if name == "law":
+            row |= {f"{key}_low": low for key, (low, _) in profiles.items()}
+            row |= {f"{key}_high": high for key, (_, high) in profiles.items()}
+        if "zeta" in one.estimates:
+            row |= _nested(one, single)
+        drawn = bootstrap_intervals(one, options["fit_replicates"], options["block_length"], level, seed)
+        row |= {f"{key}_boot_low": low for key, (low, _) in drawn.items() if key != "beta"}
+        row |= {f"{key}_boot_high": high for key, (_, high) in drawn.items() if key != "beta"}
+        rows.append(row)
+    return rows
+
+
+def fit_runs(
+    runs: pd.DataFrame, options: dict, seed: int, report: Callable[[int], None] = lambda done: None
+) -> pd.DataFrame:
+    """The FITS table: every run, and the mean over the seeds of every cell.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        VARIANT_LOG, the study's own runs under the variant `study`.
+    options : dict
+        As in `fit_series`.
+    seed : int
+        The study's seed.
+    report : callable
+        Called with the number of series done.
+    """
+    rows = []
+    for done, series in enumerate(all_series(runs), start=1):
         key = {
+            "variant": series.variant,
             "model": series.model,
             "G": series.G,
             "series": "mean" if series.seed is None else "run",
             "seed": series.seed,
         }
-        rows.append(key | fit_series(series.t, series.y, options))
-    table = pd.DataFrame(rows, columns=list(FITS.columns))
+        own = seeds.derive(seed, "fits", *key.values())
+        rows += [key | row for row in fit_series(series.t, series.y, options, own)]
+        report(done)
+    table = pd.DataFrame(rows).reindex(columns=list(FITS.columns))
     return table.astype({"seed": "Int64"})
 
 
-def curve(fit: pd.Series, t: np.ndarray, law: bool = True) -> np.ndarray:
-    """The fitted law (or exponential) of one row of FITS at times `t`, in optimiser steps."""
-    if law:
-        return three_phase(t, fit["R_0"], fit["R_inf"], fit["w0"], fit["zeta"])
-    return exponential(t, fit["R_0_exponential"], fit["R_inf_exponential"], fit["k"])
+def fitted_curve(name: str, row: pd.Series, t: np.ndarray) -> np.ndarray:
+    """The fitted curve `name` of a row of FITS at times `t`, in optimiser steps."""
+    keys = ("R_0", "beta", "k") if name == "flow" else ("R_0", "R_inf", "w0", "zeta", "k")
+    return curve(name, t, {key: float(row[key]) for key in keys if np.isfinite(row[key])})

@@ -1,150 +1,255 @@
-"""What the group size changes: plateau, mean trajectory, and scatter between seeds (claims C3, C4, C5)."""
+"""What the group size changes, per model, at equal completions and at equal prompts per step (claims C3, C4, C5, B3).
+
+Plateau, mean reward and mean trajectory are compared by Welch's interval and by TOST (group_means.py); scatter between
+runs by ratios of variances (group_scatter.py); the time of the rise and the spread within groups with the exact
+finite-group sums (finite_group_runs.py). Tests are those of one row; corrections over models and comparisons are the
+ledger's.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
-from scipy import stats
-from statsmodels.stats.weightstats import CompareMeans
 
-from grpo_dynamics.analysis.series import each_run, train_reward
-from grpo_dynamics.analysis.tables import GROUP_SIZE
+from grpo_dynamics.analysis.finite_group_runs import gradient_norm, log_ratio, rise_time, smooth_reward, within_groups
+from grpo_dynamics.analysis.group_means import compare_means, compare_trajectories
+from grpo_dynamics.analysis.group_scatter import (
+    blocks,
+    corrected_ratio,
+    effective_blocks,
+    exponent,
+    scatter,
+    variance_ratio,
+)
+from grpo_dynamics.analysis.series import cell_mean, each_run, train_reward
+from grpo_dynamics.analysis.tables_groups import ALL_MODELS, EQUAL_COMPLETIONS, EQUAL_PROMPTS, GROUP_SIZE, RATIOS
 from grpo_dynamics.tables import check
+from grpo_dynamics.theory.finite_group import v_G
 
 NAN = float("nan")
-BLOCKS = 10
+STUDY, VARIANT = "study", "equal_prompts"  # of the table of fits
 
 
-def compare_means(low: np.ndarray, high: np.ndarray, margin: float, alpha: float) -> dict[str, float]:
-    """Difference of means high - low: Welch's interval and test, and TOST equivalence.
+@dataclass(frozen=True, eq=False)  # compared by identity, as tables have no truth value
+class Pair:
+    """The two cells of one model that a comparison sets side by side, and their fitted runs (law)."""
 
-    Parameters
-    ----------
-    low, high : arrays of one number per run
-    margin : float
-        The means count as equivalent when their difference lies within (-margin, margin).
-    alpha : float
-        The interval has level 1 - alpha.
+    model: str
+    comparison: str
+    runs: tuple[pd.DataFrame, pd.DataFrame]
+    fits: tuple[pd.DataFrame, pd.DataFrame]
 
-    Returns
-    -------
-    dict
-        effect, low, high, p, p_equivalence; only the effect with fewer than two runs on a side or without any
-        variance, all empty without runs.
-    """
-    result = dict.fromkeys(("effect", "low", "high", "p", "p_equivalence"), NAN)
-    if not len(low) or not len(high):
-        return result
-    result["effect"] = float(np.mean(high) - np.mean(low))
-    if min(len(low), len(high)) < 2 or np.var(low) + np.var(high) == 0:
-        return result
-    comparison = CompareMeans.from_data(high, low)
-    result["low"], result["high"] = map(float, comparison.tconfint_diff(alpha=alpha, usevar="unequal"))
-    result["p"] = float(comparison.ttest_ind(usevar="unequal")[1])
-    result["p_equivalence"] = float(comparison.ttost_ind(-margin, margin, usevar="unequal")[0])
-    return result
+    @property
+    def key(self) -> dict[str, object]:
+        low, high = self.runs
+        return {
+            "model": self.model,
+            "comparison": self.comparison,
+            "G_low": int(low["G"].iloc[0]),
+            "G_high": int(high["G"].iloc[0]),
+            "groups_low": int(low["groups"].median()),
+            "groups_high": int(high["groups"].median()),
+            "n_low": low["seed"].nunique(),
+            "n_high": high["seed"].nunique(),
+        }
 
 
-def variance_ratio(low: np.ndarray, high: np.ndarray, alpha: float) -> dict[str, float]:
-    """Ratio of variances between seeds, low / high, with its F interval and two-sided F-test of equality.
-
-    Parameters
-    ----------
-    low, high : (runs, blocks) arrays
-        Variances are taken over runs and averaged over blocks. The blocks of a run move together, so that the
-        degrees of freedom are those of the runs alone: the interval is wide rather than too narrow.
-    """
-    result = dict.fromkeys(("value_low", "value_high", "effect", "low", "high", "p"), NAN)
-    if min(len(low), len(high)) < 2:
-        return result
-    result["value_low"], result["value_high"] = (float(np.mean(np.var(x, axis=0, ddof=1))) for x in (low, high))
-    if not result["value_high"] > 0:
-        return result
-    ratio = result["value_low"] / result["value_high"]
-    f = stats.f(len(low) - 1, len(high) - 1)
-    p = 2 * min(f.cdf(ratio), f.sf(ratio))
-    return result | {
-        "effect": ratio,
-        "low": float(ratio / f.ppf(1 - alpha / 2)),
-        "high": float(ratio / f.ppf(alpha / 2)),
-        "p": float(min(p, 1.0)),
-    }
+def pairs(runs: pd.DataFrame, variants: pd.DataFrame, fits: pd.DataFrame) -> Iterator[Pair]:
+    """What is compared, per comparison and model; cells without runs are left out."""
+    sizes = sorted(runs["G"].unique())
+    if len(sizes) < 2:
+        return
+    laws = fits[(fits["series"] == "run") & (fits["curve"] == "law")]
+    of_variant = variants[variants["variant"] == VARIANT].drop(columns="variant")
+    for comparison, log, name in ((EQUAL_COMPLETIONS, runs, STUDY), (EQUAL_PROMPTS, of_variant, VARIANT)):
+        for model in runs["model"].unique():
+            cells, fitted = [], []
+            for table, variant, size in ((log, name, sizes[0]), (runs, STUDY, sizes[-1])):
+                cells.append(table[(table["model"] == model) & (table["G"] == size)])
+                fitted.append(laws[(laws["variant"] == variant) & (laws["model"] == model) & (laws["G"] == size)])
+            if all(map(len, cells)):
+                yield Pair(str(model), comparison, tuple(cells), tuple(fitted))
 
 
-def block_means(runs: pd.DataFrame, blocks: int = BLOCKS) -> np.ndarray:
-    """(runs, blocks) mean rewards over equal parts of each run, of one cell.
-
-    Averaging takes most of the batch's own sampling noise out. What is left of it depends on the completions per step,
-    which are equal at every G, and so pulls a ratio of variances towards 1.
-    """
-    rewards = [train_reward(run)[1] for _, run in each_run(runs)]
-    length = min(map(len, rewards), default=0)
-    parts = [np.array_split(reward[:length], min(blocks, max(length, 1))) for reward in rewards]
-    return np.array([[part.mean() for part in row] for row in parts])
-
-
-def _plateaus(fits: pd.DataFrame, model: str, size: int) -> tuple[np.ndarray, str]:
-    cell = fits[(fits["model"] == model) & (fits["G"] == size) & (fits["series"] == "run")]
-    usable = cell[cell["identifiable"]]
-    left_out = len(cell) - len(usable)
-    note = f"{left_out} of {len(cell)} runs at G = {size} left out: plateau not identifiable" if left_out else ""
-    return usable["R_inf"].to_numpy(float), note
-
-
-def compare(runs: pd.DataFrame, fits: pd.DataFrame, options: dict) -> pd.DataFrame:
-    """The GROUP_SIZE table: the smallest against the largest group size, per model.
+def compare(runs: pd.DataFrame, variants: pd.DataFrame, fits: pd.DataFrame, options: dict) -> pd.DataFrame:
+    """The GROUP_SIZE table: the smallest against the largest group size, per comparison and model.
 
     Parameters
     ----------
-    runs, fits : DataFrame
-        RUN_LOG and FITS.
+    runs, variants, fits : DataFrame
+        RUN_LOG, VARIANT_LOG and FITS.
     options : dict
-        The config's `analysis`: alpha, equivalence_margin.
+        alpha, equivalence_margin and max_grad_norm, as in the config.
 
     Returns
     -------
     DataFrame
         Without rows when the run log holds one group size.
     """
-    sizes = sorted(runs["G"].unique())
-    if len(sizes) < 2:
-        return check(pd.DataFrame(columns=list(GROUP_SIZE.columns)), GROUP_SIZE)
-    small, large = int(sizes[0]), int(sizes[-1])
-    margin, alpha = options["equivalence_margin"], options["alpha"]
+    compared = list(pairs(runs, variants, fits))
     rows = []
-    for model in runs["model"].unique():
-        cells = [runs[(runs["model"] == model) & (runs["G"] == size)] for size in (small, large)]
-        key = {"model": model, "G_low": small, "G_high": large}
-        (low, note_low), (high, note_high) = (_plateaus(fits, model, size) for size in (small, large))
-        notes = [note for note in (note_low, note_high) if note]
-        rows.append(key | _means("plateau", low, high, margin, alpha, notes))
-        low, high = (np.array([train_reward(run)[1].mean() for _, run in each_run(cell)]) for cell in cells)
-        rows.append(key | _means("trajectory", low, high, margin, alpha, []))
-        low, high = map(block_means, cells)
-        ratio = variance_ratio(low, high, alpha)
-        counts = {"n_low": len(low), "n_high": len(high)}
-        # Each group's noise goes as 1/G, and completions_per_step / G groups are averaged in a step: the two cancel.
-        note = "" if np.isfinite(ratio["effect"]) else _no_interval(low, high)
-        rows.append(key | {"quantity": "scatter", **counts, "expected": 1.0, "note": note} | ratio)
-    return pd.DataFrame(rows).reindex(columns=list(GROUP_SIZE.columns))
+    for comparison in dict.fromkeys(pair.comparison for pair in compared):
+        same = [pair for pair in compared if pair.comparison == comparison]
+        for pair in same:
+            rows += [pair.key | row for row in _differences(pair, options)]
+        rows += [*_scatters(same, options["alpha"]), *_ratios(same, options)]
+    return check(pd.DataFrame(rows, columns=list(GROUP_SIZE.columns)), GROUP_SIZE)
 
 
-def _no_interval(low: np.ndarray, high: np.ndarray) -> str:
-    if min(len(low), len(high)) < 2:
+def _sizes(low: np.ndarray, high: np.ndarray) -> dict[str, float]:
+    means = (float(np.mean(side)) if len(side) else NAN for side in (low, high))
+    return {"n_low": len(low), "n_high": len(high), **dict(zip(("value_low", "value_high"), means, strict=True))}
+
+
+def _no_interval(n_low: int, n_high: int) -> str:
+    if min(n_low, n_high) < 2:
         return "no interval: needs two runs or more at each G"
     return "no interval: the runs do not differ"
 
 
-def _means(quantity: str, low: np.ndarray, high: np.ndarray, margin: float, alpha: float, notes: list[str]) -> dict:
-    result = compare_means(low, high, margin, alpha)
-    if not np.isfinite(result["low"]):
-        notes = [*notes, _no_interval(low, high)]
-    return {
-        "quantity": quantity,
-        "n_low": len(low),
-        "n_high": len(high),
-        "value_low": float(np.mean(low)) if len(low) else NAN,
-        "value_high": float(np.mean(high)) if len(high) else NAN,
-        "expected": 0.0,
-        "note": "; ".join(notes),
-    } | result
+def _left_out(fits: pd.DataFrame, G: int) -> str:
+    out = int((~fits["identifiable"].astype(bool)).sum())
+    return f"{out} of {len(fits)} runs at G = {G} left out: plateau not identifiable" if out else ""
+
+
+def _notes(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
+
+
+def _differences(pair: Pair, options: dict) -> Iterator[dict]:
+    margin, alpha = options["equivalence_margin"], options["alpha"]
+    sizes = (pair.key["G_low"], pair.key["G_high"])
+    usable = [fits.loc[fits["identifiable"].astype(bool), "R_inf"].to_numpy(float) for fits in pair.fits]
+    means = [np.array([train_reward(run)[1].mean() for _, run in each_run(cell)]) for cell in pair.runs]
+    out = [_left_out(fits, size) for fits, size in zip(pair.fits, sizes, strict=True)]
+    for quantity, sides, notes in (("plateau", usable, out), ("mean_reward", means, [])):
+        result = compare_means(*sides, margin, alpha)
+        why = "" if np.isfinite(result["low"]) else _no_interval(*map(len, sides))
+        zero = {"expected": 0.0, "expected_leading_order": 0.0}
+        yield {"quantity": quantity, **_sizes(*sides), **zero, **result, "note": _notes(*notes, why)}
+    (low, steps), (high, _) = (blocks(cell) for cell in pair.runs)
+    number = min(low.shape[1], high.shape[1])
+    result, place = compare_trajectories(low[:, :number], high[:, :number], margin, alpha)
+    why = "" if np.isfinite(result["p"]) else _no_interval(len(low), len(high))
+    where = dict(zip(("first_step", "last_step"), steps[place], strict=True))
+    yield {"quantity": "trajectory", **_sizes(low[:, place], high[:, place]), **zero, **result, **where, "note": why}
+
+
+def _forcing_ratio(pair: Pair) -> float:
+    """Ratio low / high of the gradient's variance in the bandit, v_G(p) / prompts per step, mean over the run.
+
+    p is each cell's smoothed mean reward. The forcing alone: what the runs make of it is taken as the same at both G.
+    """
+    low, high = (
+        np.mean(v_G(smooth_reward(cell_mean(cell)[1])[0], int(cell["G"].iloc[0]), "unbiased")) / cell["groups"].median()
+        for cell in pair.runs
+    )
+    return float(low / high) if low > 0 and high > 0 else NAN
+
+
+def _scatters(same: list[Pair], alpha: float) -> Iterator[dict]:
+    """Rows scatter_raw and scatter of each model and pooled: every model on its own scale, with equal weight."""
+    usable = [pair for pair in same if min(pair.key["n_low"], pair.key["n_high"]) > 1]
+    m = effective_blocks([blocks(cell)[0] for pair in usable for cell in pair.runs])
+    for several in [[pair] for pair in same] + ([same] if len(same) > 1 else []):
+        row = _joint(several)
+        row["effective_blocks"] = m if usable else NAN
+        row["expected"] = float(np.exp(np.mean([np.log(_forcing_ratio(pair)) for pair in several])))
+        row["expected_leading_order"] = row["groups_high"] * row["G_high"] / (row["groups_low"] * row["G_low"])
+        both = [tuple(scatter(cell, m) for cell in pair.runs) for pair in several if pair in usable]
+        for quantity, function in (("scatter_raw", variance_ratio), ("scatter", corrected_ratio)):
+            own = [[x.variance if quantity == "scatter_raw" else x.own for x in sides] for sides in both]
+            used = [sides for sides, values in zip(both, own, strict=True) if min(values) > 0]
+            values = (
+                dict(zip(("value_low", "value_high"), own[0], strict=True)) if len(several) == len(own) == 1 else {}
+            )
+            result = function(used, alpha)
+            shape = exponent(result, row["G_low"], row["G_high"])
+            note = _no_ratio(row, len(several), len(used), quantity)
+            yield row | {"quantity": quantity, **values, **result, **shape, "note": note}
+
+
+def _joint(several: list[Pair]) -> dict:
+    """Key of a row of one model, or of the row pooled over several."""
+    key = several[0].key
+    if len(several) > 1:
+        key |= {name: sum(pair.key[name] for pair in several) for name in ("n_low", "n_high")}
+        key["model"] = ALL_MODELS
+    return key
+
+
+def _no_ratio(row: dict, models: int, used: int, quantity: str) -> str:
+    if used == models:
+        return ""
+    if models > 1:
+        return f"{models - used} of {models} models left out: no ratio of variances"
+    if min(row["n_low"], row["n_high"]) < 2 or quantity == "scatter_raw":
+        return _no_interval(row["n_low"], row["n_high"])
+    return "no ratio: the batches' sampling noise makes all of the scatter"
+
+
+def _half_rise(pair: Pair, max_grad_norm: float) -> tuple[dict[str, tuple], float, str]:
+    """Per quantity and side the runs' (value, expectation); the leading order's ratio; and a note.
+
+    From the start R_0, the mean over all runs as all start from one base model, to half-way to each side's own mean
+    R_inf, as the fits measure it.
+    """
+    usable = [fits[fits["identifiable"].astype(bool) & (fits["half_rise"] > 0)] for fits in pair.fits]
+    sizes = [pair.key["G_low"], pair.key["G_high"]]
+    note = _notes(*(_left_out(fits, size) for fits, size in zip(pair.fits, sizes, strict=True)))
+    if not all(map(len, usable)):
+        return {}, NAN, note or "no run has a half-rise"
+    start = float(pd.concat(usable)["R_0"].mean())
+    ends = [(start + side["R_inf"].mean()) / 2 for side in usable]
+    plain = [rise_time(start, end, None) for end in ends]
+    finite = [rise_time(start, end, size) for end, size in zip(ends, sizes, strict=True)]
+    if not np.all(np.isfinite(plain)):
+        return {}, NAN, _notes(note, "no expectation: the fitted start and half-way point are no rise within 0 to 1")
+    values = {"half_rise": [], "half_rise_adam": []}
+    for fits, cell, time in zip(usable, pair.runs, finite, strict=True):
+        measured = fits["half_rise"].to_numpy(float)
+        seeds = zip(fits["seed"], measured, strict=True)
+        norms = np.array([gradient_norm(cell[cell["seed"] == seed], until, max_grad_norm) for seed, until in seeds])
+        values["half_rise"].append(np.column_stack([measured, np.full(len(fits), time)]))
+        values["half_rise_adam"].append(np.column_stack([measured, time * norms])[norms > 0])
+    found = {name: tuple(sides) for name, sides in values.items() if all(map(len, sides))}
+    return found, plain[0] / plain[1], note
+
+
+def _ratios(same: list[Pair], options: dict) -> Iterator[dict]:
+    """Rows half_rise, half_rise_adam, spread and variance of each model and pooled over those that have them."""
+    found: dict[str, list[tuple[Pair, tuple, float]]] = {quantity: [] for quantity in RATIOS}
+    for pair in same:
+        rises, leading, note = _half_rise(pair, options["max_grad_norm"])
+        inside = {name: sides for name, sides in within_groups(*pair.runs).items() if all(map(len, sides))}
+        for quantity in RATIOS:
+            of_rise = quantity.startswith("half_rise")
+            sides = (rises if of_rise else inside).get(quantity)
+            why = note if of_rise else "" if sides else "no reward that every run of both cells passes through"
+            row = pair.key | {"quantity": quantity, "note": why}
+            if sides is None:
+                yield row
+                continue
+            order = leading if of_rise else 1.0
+            found[quantity].append((pair, sides, order))
+            result = log_ratio([sides[0]], [sides[1]], [order], options["alpha"])
+            values = {
+                name: float(np.exp(np.mean(np.log(side[:, 0]))))
+                for name, side in zip(("value_low", "value_high"), sides, strict=True)
+            }
+            why = _notes(why, "" if np.isfinite(result["low"]) else _no_interval(*map(len, sides)))
+            yield row | {"n_low": len(sides[0]), "n_high": len(sides[1]), **values, **result, "note": why}
+    for quantity, parts in found.items():
+        if len(same) > 1 and parts:
+            used, sides, orders = zip(*parts, strict=True)
+            low, high = zip(*sides, strict=True)
+            counts = {"n_low": sum(map(len, low)), "n_high": sum(map(len, high))}
+            result = log_ratio(low, high, orders, options["alpha"])
+            out = len(same) - len(used)
+            why = f"{out} of {len(same)} models left out: no ratio" if out else ""
+            if not np.isfinite(result["low"]):
+                why = _notes(why, "no interval: needs two runs or more in every cell, that differ")
+            yield _joint(same) | {"quantity": quantity, **counts, **result, "note": why}

@@ -9,10 +9,12 @@ from grpo_dynamics.analysis import (
     claims_beyond,
     claims_fits,
     claims_groups,
+    claims_predictions,
     claims_runs,
     claims_transfer,
 )
 from grpo_dynamics.analysis.evidence import REGISTER, Evidence
+from grpo_dynamics.analysis.explanations import explain
 from grpo_dynamics.analysis.tables import CLAIMS
 
 # Importing the modules registers their claims.
@@ -21,6 +23,7 @@ __all__ = [
     "claims_beyond",
     "claims_fits",
     "claims_groups",
+    "claims_predictions",
     "claims_runs",
     "claims_transfer",
     "ledger",
@@ -36,6 +39,7 @@ def ledger(evidence: Evidence) -> pd.DataFrame:
             {
                 "id": entry.id,
                 "claim": entry.claim,
+                "explanation": explain(entry.id, finding.verdict),
                 "test": entry.test.format_map(evidence.words),
                 "numbers": finding.numbers,
                 "verdict": finding.verdict,

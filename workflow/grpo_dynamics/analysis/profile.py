@@ -1,60 +1,83 @@
-"""Profile interval of the damping ratio."""
+"""Profile intervals of the law's parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy import stats
-from scipy.optimize import minimize_scalar
 
-from grpo_dynamics.analysis.fits import ZETA_BOUNDS, Fit, check_series, inflation, project, rate_bounds
-from grpo_dynamics.theory.law import phi
+from grpo_dynamics.analysis import curves
+from grpo_dynamics.analysis.fits import Fit
+from grpo_dynamics.analysis.noise import covariance
+from grpo_dynamics.analysis.search import profile_end, search
+
+_REFERENCE = 2.0  # zeta
+_COORDINATES = {"R_0": 0, "R_inf": 1, "w0": 2, "zeta": 3}
 
 
-def zeta_interval(
-    t: np.ndarray, y: np.ndarray, fit: Fit, level: float, limits: tuple[float, float] = (0.0, 1.0)
-) -> tuple[float, float]:
-    """Profile interval of the damping ratio.
+def _noise(fit: Fit, name: str) -> tuple[float, float]:
+    """Widening of a coordinate's variance by the noise, and the independent points that carry it.
 
-    All zeta whose best fit has a residual sum of squares within the F quantile of the smallest, with the number of
-    independent points that the residuals' autocorrelation leaves. (0, inf) stands for ends that the bounds of the
-    search, and not the data, would set. Unlike an interval from the Jacobian it is right for an overdamped series,
-    where the sum of squares levels off as zeta grows.
+    For zeta above _REFERENCE they are taken there: far above it, only the first steps feel zeta, but whether the data
+    admit a smaller one is decided by the whole slow start.
     """
-    t, y = check_series(t, y)
-    grid = np.exp(np.linspace(*np.log(ZETA_BOUNDS), 49))
-    k_low, k_high = rate_bounds(t)
-    rates = np.exp(np.linspace(np.log(k_low), np.log(k_high), 25))
-
-    def sse(shape: np.ndarray) -> float:
-        start, end = project(shape, y, limits)
-        return float(np.sum((start * shape + end * (1 - shape) - y) ** 2))
-
-    def profile(zeta: float) -> float:
-        costs = [sse(shape) for shape in phi(t, 2 * rates[:, None] * zeta, zeta)]
-        best = int(np.argmin(costs))
-        ends = np.log([rates[max(best - 1, 0)], rates[min(best + 1, len(rates) - 1)]])
-        found = minimize_scalar(
-            lambda x: sse(phi(t, 2 * np.exp(x) * zeta, zeta)), bounds=ends, method="bounded", options={"xatol": 1e-5}
-        )
-        return min(costs[best], float(found.fun))
-
-    dof = max(len(t) / inflation(fit.autocorrelation) - 4, 1.0)
-    ceiling = fit.sse * (1 + stats.f.ppf(level, 1, dof) / dof) + 1e-15
-    inside = np.array([profile(zeta) <= ceiling for zeta in grid])
-    if not inside.any():  # narrower than the grid's spacing
-        nearest = int(np.argmin(np.abs(np.log(grid / fit.estimates["zeta"]))))
-        return float(grid[max(nearest - 1, 0)]), float(grid[min(nearest + 1, len(grid) - 1)])
-    first, last = int(np.argmax(inside)), len(grid) - 1 - int(np.argmax(inside[::-1]))
-    low = 0.0 if first == 0 else _crossing(profile, grid[first - 1], grid[first], ceiling)
-    high = np.inf if last == len(grid) - 1 else _crossing(profile, grid[last + 1], grid[last], ceiling)
-    return float(low), float(high)
+    p = fit.problem
+    if name != "zeta" or fit.estimates["zeta"] <= _REFERENCE:
+        return fit.widening[name], fit.points[name]
+    u, fixed = fit.u.copy(), np.array([False, False, False, True])
+    u[3] = np.log(_REFERENCE)
+    value, slope = np.empty(len(p.t)), np.empty((len(p.t), 4))
+    search(p.code, u, p.t, p.width, p.y, p.lower, p.upper, fixed, 1e-9, *p.limits, value, slope)
+    free = [j for j in range(4) if p.lower[j] < u[j] < p.upper[j]]
+    jacobian = slope[:, free] / np.linalg.norm(slope[:, free], axis=0)
+    if 3 not in free or np.linalg.cond(jacobian) > 1e7:
+        return float("nan"), float("nan")
+    found, points, _ = covariance(jacobian, fit.residuals)
+    plain = np.linalg.inv(jacobian.T @ jacobian)[-1, -1] * fit.sse / (len(p.t) - len(u))
+    return (float(found[-1, -1] / plain) if plain > 0 else 1.0), float(points[-1])
 
 
-def _crossing(profile: Callable[[float], float], outside: float, inside: float, ceiling: float) -> float:
-    """Where the profile passes the ceiling, by bisection in log zeta."""
-    for _ in range(12):
-        middle = float(np.sqrt(outside * inside))
-        outside, inside = (outside, middle) if profile(middle) <= ceiling else (middle, inside)
-    return float(inside)
+def profile_interval(fit: Fit, name: str, level: float) -> tuple[float, float]:
+    """Profile interval of a parameter of the law.
+
+    All values whose best fit has a residual sum of squares within the F quantile of the smallest, with the number of
+    independent points that the residuals' autocorrelation leaves. Unlike an interval from the Jacobian it is right for
+    an overdamped series, where the sum of squares levels off as zeta grows.
+
+    Parameters
+    ----------
+    fit : Fit
+        Of the curve law.
+    name : str
+        R_0, R_inf, w0 or zeta.
+    level : float
+        Such as 0.95.
+
+    Returns
+    -------
+    low, high : float
+        The reward's range ends an interval of R_0 or R_inf; 0 and inf stand for ends of w0 and zeta that the search's
+        bounds, and not the data, would set. NaN where no independent point carries the parameter.
+    """
+    p, at = fit.problem, _COORDINATES[name]
+    widening, dof = _noise(fit, "zeta" if name == "w0" else name)
+    if not min(dof, fit.n_effective - len(fit.u)) >= 1:
+        return float("nan"), float("nan")
+    quantile = stats.f.ppf(level, 1, min(dof, fit.n_effective - len(fit.u)))
+    ceiling = fit.sse * (1 + widening * quantile / (len(p.t) - len(fit.u))) + 1e-15
+    code, u, lower, upper = p.code, fit.u, p.lower.copy(), p.upper.copy()
+    if name == "w0":  # log w0 = log 2 + log k + log zeta
+        code, u = curves.LAW_W0, fit.u.copy()
+        u[2] += np.log(2) + u[3]
+        lower[2] += np.log(2) + lower[3]
+        upper[2] += np.log(2) + upper[3]
+    error = fit.se[name]
+    if at >= 2:
+        error = error / fit.estimates[name]
+    step = error if np.isfinite(error) and error > 0 else 0.1 if at >= 2 else 0.01
+    ends = [
+        profile_end(code, at, u, fit.sse, ceiling, side * step, p.t, p.width, p.y, lower, upper, *p.limits)
+        for side in (-1.0, 1.0)
+    ]
+    if at < 2:
+        return float(max(ends[0], p.limits[0])), float(min(ends[1], p.limits[1]))
+    return float(np.exp(ends[0])), float(np.exp(ends[1]))

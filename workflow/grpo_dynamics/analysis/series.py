@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-CELL = ["model", "G"]
+STUDY = "study"  # the variant that stands for the study's own runs
+CELL = ["variant", "model", "G"]
 RUN = ["model", "G", "seed"]
 
 
@@ -16,6 +17,7 @@ RUN = ["model", "G", "seed"]
 class Series:
     """A reward series: time in optimiser steps made before the measurement, and the reward then."""
 
+    variant: str
     model: str
     G: int
     seed: int | None
@@ -51,9 +53,14 @@ def cell_mean(cell: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return table.index.to_numpy(float), table.mean(axis=1).to_numpy(float)
 
 
+def with_variants(runs: pd.DataFrame, variants: pd.DataFrame) -> pd.DataFrame:
+    """The study's own runs (RUN_LOG) and the variants' (VARIANT_LOG) in one VARIANT_LOG."""
+    return pd.concat([runs.assign(variant=STUDY), variants], ignore_index=True)
+
+
 def all_series(runs: pd.DataFrame) -> Iterator[Series]:
-    """Every run's series, and after the runs of a cell their mean (seed None)."""
-    for (model, size), cell in runs.groupby(CELL, sort=False):
+    """Every run's series, and after the runs of a cell their mean (seed None); `runs` is a VARIANT_LOG."""
+    for (variant, model, size), cell in runs.groupby(CELL, sort=False):
         for (_, _, seed), run in each_run(cell):
-            yield Series(str(model), int(size), seed, *train_reward(run))
-        yield Series(str(model), int(size), None, *cell_mean(cell))
+            yield Series(str(variant), str(model), int(size), seed, *train_reward(run))
+        yield Series(str(variant), str(model), int(size), None, *cell_mean(cell))

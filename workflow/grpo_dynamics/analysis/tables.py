@@ -19,15 +19,23 @@ TRANSFER = schema(
         "model": MODEL,
         "G": G,
         "benchmark": column(str, "benchmark, as listed in the config"),
-        "distance": column("Int64", "rank of distance from the training task, 0 = in distribution", NOT_NEGATIVE),
+        "distance": column(
+            "Int64",
+            "rank of distance from the training task, 0 = in distribution: the place in the config's "
+            "evaluation.benchmarks, set before any result",
+            NOT_NEGATIVE,
+        ),
         "items": column("Int64", "problems scored for both the base model and the trained ones", NOT_NEGATIVE),
         "seeds": column("Int64", "trained runs", NOT_NEGATIVE),
         "base": number("accuracy of the base model", SHARE),
         "final": number("accuracy after training, mean over runs", SHARE),
         "gain": number("final - base"),
-        "low": number("lower end of the gain's paired bootstrap interval over problems and runs"),
+        "low": number(
+            "lower end of the gain's paired interval over runs and problems, for the base model as given (over "
+            "problems alone with one run; empty where no reward changes)"
+        ),
         "high": number("upper end of the interval"),
-        "p": number("bootstrap p-value of a gain that is not 0, two-sided", SHARE),
+        "p": number("p-value of a gain that is not 0, two-sided; 1 where no reward changes", SHARE),
         "p_holm": number("the same, Holm-adjusted over the out-of-distribution benchmarks of the cell", SHARE),
     },
     unique=["model", "G", "benchmark"],
@@ -38,20 +46,44 @@ TRANSFER_SUMMARY = schema(
     {
         "model": MODEL,
         "benchmarks": column("Int64", "out-of-distribution benchmarks", NOT_NEGATIVE),
-        "rank_correlation": number("Spearman correlation of gain and distance over these benchmarks"),
-        "rank_low": number("lower end of its bootstrap interval"),
-        "rank_high": number("upper end of its bootstrap interval"),
+        "runs": column("Int64", "trained runs, over all G", NOT_NEGATIVE),
+        "rank_correlation": number(
+            "Spearman correlation of gain (mean over G) and distance over these benchmarks; empty where all gains tie"
+        ),
+        "rank_low": number(
+            "lower end of its interval over runs and problems, for these benchmarks in this order; gains that nearly "
+            "tie change ranks from draw to draw, which draws the interval towards 0: its end nearer to 0 is a bound, "
+            "its other end is not"
+        ),
+        "rank_high": number("upper end of its interval"),
+        "rank_p": number(
+            "share of all orders of these benchmarks in which the gain falls with distance at least as much "
+            "(permutation test, one-sided, exact up to eight benchmarks, for the gains as they are)",
+            SHARE,
+        ),
+        "rank_p_holm": number("the same, Holm-adjusted over the models", SHARE),
         "gain_in": number("gain in distribution, mean over G"),
         "gain_out": number("mean gain over the out-of-distribution benchmarks and G"),
-        "gain_out_low": number("lower end of its bootstrap interval"),
-        "gain_out_high": number("upper end of its bootstrap interval"),
-        "robustness": number("gain_out / gain_in; empty where gain_in is not above 0"),
-        "robustness_low": number("lower end of its bootstrap interval"),
-        "robustness_high": number("upper end of its bootstrap interval"),
-        "best_share": number("share of bootstrap replicates in which this model is the most robust", SHARE),
+        "gain_out_low": number("lower end of its interval over runs and problems"),
+        "gain_out_high": number("upper end of its interval"),
+        "robustness": number(
+            "gain_out / gain_in: mean gain out of distribution over gain in distribution, each the mean over G; empty "
+            "where gain_in is not above 0"
+        ),
+        "robustness_low": number(
+            "lower end of its interval over runs and problems; empty where the interval of gain_in reaches 0"
+        ),
+        "robustness_high": number("upper end of its interval"),
+        "rival": column(str, "the most robust of the other models; empty without one", nullable=True),
+        "lead": number("robustness less the rival's"),
+        "lead_low": number(
+            "lower end of the interval of the smallest difference in robustness from any other model (every single "
+            "difference keeps alpha / 2)"
+        ),
+        "lead_high": number("upper end of that interval (Bonferroni over the other models)"),
         "gain_near": number("mean gain on the nearest out-of-distribution benchmark minus that on the farthest"),
-        "gain_near_low": number("lower end of its bootstrap interval"),
-        "gain_near_high": number("upper end of its bootstrap interval"),
+        "gain_near_low": number("lower end of its interval over runs and problems"),
+        "gain_near_high": number("upper end of its interval"),
     },
     unique=["model"],
 )
@@ -90,6 +122,7 @@ CLAIMS = schema(
             str, "the study's id of the claim: C of the paper, B beyond it", pa.Check.str_matches("^[BC][0-9]+$")
         ),
         "claim": column(str, "the claim, in short"),
+        "explanation": column(str, "what the claim and its verdict mean for someone who trains with GRPO"),
         "test": column(str, "the rule that gives the verdict, with its thresholds"),
         "numbers": column(str, "what was found, with intervals and sizes"),
         "verdict": column(str, ", ".join(VERDICTS), pa.Check.isin(VERDICTS)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandera.pandas as pa
 
 from grpo_dynamics.analysis.tables import number
-from grpo_dynamics.tables import MODEL, NOT_NEGATIVE, POSITIVE, G, column, schema
+from grpo_dynamics.tables import MODEL, NOT_NEGATIVE, POSITIVE, SHARE, G, column, schema
 
 # The law and its rivals, as in theory.law and theory.rivals.
-CURVES = ("law", "law_overdamped", "exponential", "logistic", "gompertz", "flow")
+CURVES = ("law", "law_overdamped", "exponential", "logistic", "gompertz", "flow", "flow_ceiling")
 REASONS = ("", "too short", "no trend", "no independent points", "plateau not reached")
 
 
@@ -34,7 +34,8 @@ FITS = schema(
         "curve": column(
             str,
             "law: the three-phase law; law_overdamped: the same with zeta >= 1; exponential: its limit; logistic and "
-            "gompertz growth; flow: the mean-field flow without momentum",
+            "gompertz growth; flow: anchored mean-field flow without momentum; flow_ceiling: the flow without anchor "
+            "below a ceiling",
             pa.Check.isin(CURVES),
         ),
         "n": column("Int64", "freshly sampled rewards fitted", NOT_NEGATIVE),
@@ -44,12 +45,15 @@ FITS = schema(
         **_parameter("w0", "natural frequency of the law, 1/step", POSITIVE),
         **_parameter("zeta", "damping ratio of the law", POSITIVE),
         **_parameter("k", "rate of the exponential, logistic, Gompertz curve or flow, 1/step", POSITIVE),
+        "beta": number("weight of the flow's KL anchor", NOT_NEGATIVE),
+        "beta_se": number("standard error of beta; empty at a bound"),
         "r2": number("R^2 on the raw series"),
         "r2_smoothed": number(
             "R^2 on the running mean over smoothing_steps rewards, of the curve fitted to the raw ones"
         ),
         "r2_early": number("R^2 over the early phase (first early_share of the series)"),
         "r2_forecast": number("R^2 on the rest of the curve fitted to the first forecast_share of the series alone"),
+        "rmse_forecast": number("root mean square error of that forecast, in units of reward", NOT_NEGATIVE),
         "sse": number("residual sum of squares", NOT_NEGATIVE),
         "sse_early": number("residual sum of squares in the early phase", NOT_NEGATIVE),
         "n_early": column("Int64", "rewards of the early phase", NOT_NEGATIVE),
@@ -68,4 +72,34 @@ FITS = schema(
         "reason": column(str, "why not identifiable; empty otherwise", pa.Check.isin(REASONS), nullable=True),
     },
     unique=["variant", "model", "G", "series", "seed", "curve"],
+)
+
+CALIBRATION = schema(
+    "calibration",
+    {
+        "scenario": column(str, "name of the scenario in the config"),
+        "runs": column("Int64", "simulated runs", POSITIVE),
+        "identifiable": column("Int64", "of them, with plateau and rate identifiable", NOT_NEGATIVE),
+        "reason": column(
+            str, "the most frequent reason why not; empty for none", pa.Check.isin(REASONS), nullable=True
+        ),
+        "parameter": column(str, "parameter of the law"),
+        "method": column(
+            str,
+            "profile: the interval that verdicts rest on; bootstrap: moving blocks",
+            pa.Check.isin(["profile", "bootstrap"]),
+        ),
+        "truth": column(float, "true value"),
+        "median_estimate": number("median of the estimates"),
+        "intervals": column("Int64", "intervals given: those of identifiable runs that have one", NOT_NEGATIVE),
+        "covered": column("Int64", "intervals that contain the truth", NOT_NEGATIVE),
+        "missed_below": column("Int64", "intervals that lie above the truth", NOT_NEGATIVE),
+        "missed_above": column("Int64", "intervals that lie below the truth", NOT_NEGATIVE),
+        "coverage": number("covered / intervals", SHARE),
+        "low": number("lower end of its Wilson interval", SHARE),
+        "high": number("upper end of its Wilson interval", SHARE),
+        "median_width": number("median width of the intervals; inf where most are open"),
+        "open_share": number("share of the intervals with an end that the data do not set", SHARE),
+    },
+    unique=["scenario", "parameter", "method"],
 )

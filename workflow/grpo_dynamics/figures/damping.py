@@ -10,7 +10,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from grpo_dynamics.analysis.fits import ZETA_BOUNDS
+from grpo_dynamics.analysis.problem import ZETA_BOUNDS
+from grpo_dynamics.analysis.series import STUDY
 from grpo_dynamics.figures import style
 
 
@@ -26,6 +27,7 @@ def damping(fits: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figu
     alpha : float
         The intervals have level 1 - alpha.
     """
+    fits = fits[(fits["variant"] == STUDY) & (fits["curve"] == "law")]
     sizes = sorted(int(size) for size in fits["G"].unique())
     looks = style.g_palette(sizes)
     lines, ticks, names, y = [], [], [], 0.0
@@ -52,8 +54,9 @@ def damping(fits: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figu
             continue
         mean = row.series == "mean"
         color = look.color if row.identifiable else "#aaaaaa"
-        low, high = max(row.zeta_low, left), min(row.zeta_high, right)
-        axes.plot([low, high], [place, place], color=color, linewidth=2.2 if mean else 0.9)
+        if np.isfinite(row.zeta_low):  # else too few independent points carry zeta for an interval
+            low, high = max(row.zeta_low, left), min(row.zeta_high, right)
+            axes.plot([low, high], [place, place], color=color, linewidth=2.2 if mean else 0.9)
         axes.plot(
             row.zeta,
             place,

@@ -1,8 +1,9 @@
-"""Reward at the smallest and the largest group size (claims C3, C4, C5)."""
+"""Reward at the smallest and the largest group size, and what else G changes (claims C3, C4, C5, B3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,105 +13,181 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from grpo_dynamics.analysis.series import each_run, train_reward
+from grpo_dynamics.analysis.tables_groups import COMPARISONS, EQUAL_COMPLETIONS, EQUAL_PROMPTS
 from grpo_dynamics.figures import style
 
-WINDOW = 9  # steps of the running mean that both rows show
+WINDOW = 9  # steps of the running mean that the curves show
+VARIANT = "equal_prompts"
+COLORS = {EQUAL_COMPLETIONS: style.MEASURED, EQUAL_PROMPTS: "#b35806"}
+DASHES = {EQUAL_COMPLETIONS: "-", EQUAL_PROMPTS: (0, (1, 1))}
+RATIOS = {
+    "scatter_raw": "scatter",
+    "scatter": "scatter, no noise",
+    "half_rise": "half-rise",
+    "half_rise_adam": "half-rise, Adam",
+    "spread": "std in groups",
+    "variance": "variance in groups",
+}
+REACH = (0.1, 10.0)  # of the axis of the ratios
 
 
-def band(cell: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Time, mean over seeds, standard error over seeds, and seeds, after a running mean within each run."""
+class Curve(NamedTuple):
+    """Time, mean over seeds, standard error over seeds, and the number of seeds, of one cell."""
+
+    t: np.ndarray
+    mean: np.ndarray
+    error: np.ndarray
+    n: int
+
+
+def curve(cell: pd.DataFrame) -> Curve:
+    """Mean over the seeds of one cell, after a running mean within each run."""
     curves = []
     for _, run in each_run(cell):
         t, y = train_reward(run)
         curves.append(pd.Series(y, index=t).rolling(WINDOW, center=True, min_periods=WINDOW // 2 + 1).mean())
     table = pd.concat(curves, axis=1, join="inner").sort_index().dropna()
     error = table.sem(axis=1) if len(curves) > 1 else table.mean(axis=1) * np.nan
-    return table.index.to_numpy(float), table.mean(axis=1).to_numpy(), error.to_numpy(), len(curves)
+    return Curve(table.index.to_numpy(float), table.mean(axis=1).to_numpy(), error.to_numpy(), len(curves))
 
 
-def group_size(runs: pd.DataFrame, comparison: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figure:
-    """Per model (column): mean reward at the smallest and largest G with its interval, and below it the difference.
+def difference(low: Curve, high: Curve, alpha: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Time, high - low, and half the width of Welch's interval at each step on its own (NaN for one seed)."""
+    shared, at_low, at_high = np.intersect1d(low.t, high.t, return_indices=True)
+    half = np.full(len(shared), np.nan)
+    if min(low.n, high.n) > 1:
+        a, b = low.error[at_low] ** 2, high.error[at_high] ** 2
+        dof = (a + b) ** 2 / np.maximum(a**2 / (low.n - 1) + b**2 / (high.n - 1), 1e-300)
+        half = stats.t.ppf(1 - alpha / 2, np.maximum(dof, 1)) * np.sqrt(a + b)
+    return shared, high.mean[at_high] - low.mean[at_low], half
 
-    A study of one group size gets the one mean and no row of differences.
+
+def group_size(
+    runs: pd.DataFrame,
+    variants: pd.DataFrame,
+    comparison: pd.DataFrame,
+    labels: Mapping[str, str],
+    alpha: float,
+    margin: float,
+) -> Figure:
+    """Per model (column): mean rewards, their differences with the margin, and ratios over their expectations.
+
+    A study of one group size gets the one mean and no other row.
 
     Parameters
     ----------
-    runs, comparison : DataFrame
-        RUN_LOG and GROUP_SIZE.
+    runs, variants, comparison : DataFrame
+        RUN_LOG, VARIANT_LOG and GROUP_SIZE.
     labels : mapping
         Printed name of every model, in the order of the columns.
     alpha : float
-        Intervals have level 1 - alpha and hold at each step on its own.
+        Intervals have level 1 - alpha and hold at each step, and for each ratio, on their own.
+    margin : float
+        Largest difference that counts as equal.
     """
     models = [model for model in labels if (runs["model"] == model).any()]
     sizes = sorted(int(size) for size in runs["G"].unique())
     ends = sorted({sizes[0], sizes[-1]})
     looks = style.g_palette(sizes)
-    heights = [3, 2][: len(ends)]
+    heights = [3, 2, 2][: 3 if len(ends) == 2 else 1]
     figure, grid = plt.subplots(
         len(heights),
         len(models),
-        figsize=(style.PAGE, 0.9 + 0.6 * sum(heights)),
-        sharex=True,
+        figsize=(style.PAGE, 1.1 + 0.62 * sum(heights)),
+        sharex="row",
         sharey="row",
         squeeze=False,
         height_ratios=heights,
     )
-    fewest, reach = np.inf, 0.0
+    seeds, reach = [], [0.15]
     for column, model in zip(grid.T, models, strict=True):
-        top = column[0]
-        bands = {}
-        for size in ends:
-            t, mean, error, n = band(runs[(runs["model"] == model) & (runs["G"] == size)])
-            bands[size] = (t, mean, error, n)
-            fewest = min(fewest, n)
-            top.plot(t, mean, color=looks[size].color, linestyle=looks[size].linestyle, label=f"G = {size}")
-            if n > 1:
-                half = stats.t.ppf(1 - alpha / 2, n - 1) * error
-                top.fill_between(t, mean - half, mean + half, color=looks[size].color, alpha=0.18, linewidth=0)
-        top.set_title(labels[model], loc="left")
-        column[-1].set_xlabel("optimiser steps made")
+        cells = {(EQUAL_COMPLETIONS, G): runs[(runs["model"] == model) & (runs["G"] == G)] for G in ends}
+        equal = variants[(variants["variant"] == VARIANT) & (variants["model"] == model) & (variants["G"] == ends[0])]
+        if len(equal) and len(ends) == 2:
+            cells[EQUAL_PROMPTS, ends[0]] = equal.drop(columns="variant")
+        curves = {key: curve(cell) for key, cell in cells.items()}
+        for (which, G), found in curves.items():
+            seeds.append(found.n)
+            color = looks[G].color if which == EQUAL_COMPLETIONS else COLORS[EQUAL_PROMPTS]
+            dashes = looks[G].linestyle if which == EQUAL_COMPLETIONS else DASHES[EQUAL_PROMPTS]
+            text = f"G = {G}, {int(cells[which, G]['groups'].median())} prompts"
+            column[0].plot(found.t, found.mean, color=color, linestyle=dashes, label=text)
+            if found.n > 1:
+                half = stats.t.ppf(1 - alpha / 2, found.n - 1) * found.error
+                column[0].fill_between(
+                    found.t, found.mean - half, found.mean + half, color=color, alpha=0.15, linewidth=0
+                )
+        column[0].set_title(labels[model], loc="left")
+        column[min(1, len(heights) - 1)].set_xlabel("optimiser steps made")
         if len(ends) == 2:
-            reach = max(reach, _difference(column[1], bands[ends[0]], bands[ends[1]], alpha))
-            row = comparison[(comparison["model"] == model) & (comparison["quantity"] == "plateau")].iloc[0]
-            top.text(0.98, 0.04, _plateau(row), transform=top.transAxes, ha="right", va="bottom", fontsize=6.5)
+            reach.append(_differences(column[1], curves, ends, alpha, margin))
+            _ratios(column[2], comparison[comparison["model"] == model])
     grid[0, 0].set_ylabel("training reward")
     grid[0, 0].set_ylim(-0.02, 1.02)
+    grid[0, 0].legend(loc="lower right", fontsize=6.5, handlelength=1.8)
     if len(ends) == 2:
-        grid[1, 0].set_ylabel(f"G = {ends[1]} minus G = {ends[0]}")
-        limit = 1.05 * min(max(reach, 0.05), 1.0)  # rewards in [0, 1] differ by 1 at most, whatever a wide band says
-        grid[1, 0].set_ylim(-limit, limit)
-    grid[0, 0].legend(loc="upper left")
-    level = f"{100 * (1 - alpha):g} %"
-    seeds = (
-        f"bands: {level} t interval over seeds at each step"
-        if fewest > 1
-        else "one seed in a cell: drawn without intervals"
-    )
-    style.note(figure, f"Running mean over {WINDOW} batches within each run; {seeds}.")
+        grid[1, 0].set_ylabel(f"G = {ends[1]}\nminus G = {ends[0]}")
+        grid[1, 0].set_ylim(-max(reach), max(reach))
+        max(grid[1], key=lambda axes: len(axes.lines)).legend(loc="lower right", fontsize=6.5, handlelength=1.8)
+        grid[2, 0].set_yticks(range(len(RATIOS)), RATIOS.values())
+        grid[2, 0].set_ylim(len(RATIOS) - 0.4, -0.6)
+    style.note(figure, _note(len(ends), min(seeds), alpha, margin))
     return figure
 
 
-def _difference(axes: Axes, small: tuple, large: tuple, alpha: float) -> float:
-    """Draw the difference with its band; returns how far from 0 they reach."""
-    t, low, low_error, n_low = small
-    t_high, high, high_error, n_high = large
-    shared, at_low, at_high = np.intersect1d(t, t_high, return_indices=True)
-    difference = high[at_high] - low[at_low]
-    axes.axhline(0, color=style.NEUTRAL, linewidth=0.6)
-    axes.plot(shared, difference, color=style.MEASURED)
-    half = np.zeros(len(shared))
-    if min(n_low, n_high) > 1:
-        a, b = low_error[at_low] ** 2, high_error[at_high] ** 2
-        # Welch-Satterthwaite degrees of freedom, step by step.
-        dof = (a + b) ** 2 / np.maximum(a**2 / (n_low - 1) + b**2 / (n_high - 1), 1e-300)
-        half = stats.t.ppf(1 - alpha / 2, np.maximum(dof, 1)) * np.sqrt(a + b)
-        axes.fill_between(shared, difference - half, difference + half, color=style.NEUTRAL, alpha=0.2, linewidth=0)
-    return float(np.max(np.abs(difference) + half, initial=0.0))
+def _note(ends: int, seeds: int, alpha: float, margin: float) -> str:
+    level = f"{100 * (1 - alpha):g} %"
+    text = f"Running mean over {WINDOW} batches within each run; "
+    text += (
+        f"bands: {level} t interval over seeds at each step"
+        if seeds > 1
+        else "one seed in a cell: drawn without intervals"
+    )
+    if ends < 2:
+        return text + "."
+    return (
+        f"{text}; grey, dashed: differences within +-{margin:g}, which count as equal.\n"
+        f"Bottom: ratio (smallest over largest G) / expected one from exact finite-group sums, {level} intervals; "
+        "arrows: beyond the axis, or open."
+    )
 
 
-def _plateau(row: pd.Series) -> str:
-    if not np.isfinite(row["effect"]):
-        return "plateau not identifiable"
-    text = rf"$\Delta R_\infty$ = {row['effect']:+.3f}"
-    return text + (f"\n[{row['low']:+.3f}, {row['high']:+.3f}]" if np.isfinite(row["low"]) else "")
+def _differences(axes: Axes, curves: Mapping, ends: list[int], alpha: float, margin: float) -> float:
+    """Draw the differences with their bands and the margin; returns how far from 0 the axis should reach."""
+    axes.axhspan(-margin, margin, color=style.NEUTRAL, alpha=0.15, linewidth=0)
+    for edge in (-margin, margin):
+        axes.axhline(edge, color=style.NEUTRAL, linewidth=0.6, linestyle=(0, (3, 2)))
+    reach = 0.0
+    for which in COMPARISONS:
+        if (which, ends[0]) not in curves:
+            continue
+        t, value, half = difference(curves[which, ends[0]], curves[EQUAL_COMPLETIONS, ends[1]], alpha)
+        color = COLORS[which]
+        axes.plot(t, value, color=color, linestyle=DASHES[which], label=which)
+        axes.fill_between(t, value - half, value + half, color=color, alpha=0.12, linewidth=0)
+        reach = max(reach, 1.3 * float(np.max(np.abs(value), initial=0.0)))  # the means', as bands can be far wider
+    return min(reach, 1.0)
+
+
+def _ratios(axes: Axes, rows: pd.DataFrame) -> None:
+    """Each ratio over its expectation, with its interval, filled at equal completions and open at equal prompts."""
+    axes.axvline(1, color=style.NEUTRAL, linewidth=0.6)
+    axes.set_xscale("log")
+    axes.set_xlim(*REACH)
+    axes.set_xticks([0.1, 0.3, 1, 3, 10], ["0.1", "0.3", "1", "3", "10"])
+    axes.minorticks_off()
+    axes.set_xlabel("ratio / expected ratio")
+    for which, shift in zip(COMPARISONS, (-0.17, 0.17), strict=True):
+        for place, quantity in enumerate(RATIOS):
+            row = rows[(rows["comparison"] == which) & (rows["quantity"] == quantity)]
+            if row.empty or not np.isfinite(row["effect"].iloc[0]):
+                continue
+            value, low, high = (row[["effect", "low", "high"]].iloc[0] / row["expected"].iloc[0]).astype(float)
+            y, color = place + shift, COLORS[which]
+            if np.isfinite(low):
+                axes.plot([max(low, REACH[0]), min(high, REACH[1])], [y, y], color=color, linewidth=1)
+            for beyond, end, marker in ((low < REACH[0], REACH[0], "<"), (high > REACH[1], REACH[1], ">")):
+                if beyond:
+                    axes.plot(end, y, marker, color=color, markersize=3.5, clip_on=False)
+            face = color if which == EQUAL_COMPLETIONS else "white"
+            axes.plot(np.clip(value, *REACH), y, "o", color=color, markerfacecolor=face, markersize=3.5)

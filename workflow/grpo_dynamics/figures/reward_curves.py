@@ -1,4 +1,4 @@
-"""Reward curves of every cell with the fitted three-phase law (claims C1, C2)."""
+"""Reward curves of every cell with the fitted three-phase law and two rivals (claims C1, C2, B5)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from grpo_dynamics.analysis.fit_table import curve
-from grpo_dynamics.analysis.series import cell_mean, each_run, train_reward
+from grpo_dynamics.analysis.fit_table import fitted_curve
+from grpo_dynamics.analysis.series import STUDY, cell_mean, each_run, train_reward
 from grpo_dynamics.figures import style
+
+# The curves that are drawn: label and look.
+CURVES = {
+    "law": ("three-phase law", {"color": style.MEASURED, "linewidth": 1.2}),
+    "exponential": ("single exponential", {"color": style.MEASURED, "linewidth": 1.0, "linestyle": (0, (2, 1.5))}),
+    "flow_ceiling": (
+        "mean-field flow below a ceiling",
+        {"color": style.PREDICTED, "linewidth": 1.0, "linestyle": (0, (5, 1, 1, 1))},
+    ),
+}
+SHORT = {"law": "law", "exponential": "exp.", "flow_ceiling": "flow"}
 
 
 def reward_curves(runs: pd.DataFrame, fits: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
-    """A panel per model (row) and group size (column): runs, their mean, the law and the exponential.
+    """A panel per model (row) and group size (column): runs, their mean, the law and two rivals.
 
     Parameters
     ----------
@@ -34,7 +45,7 @@ def reward_curves(runs: pd.DataFrame, fits: pd.DataFrame, labels: Mapping[str, s
     for axes_row, model in zip(grid, models, strict=True):
         for axes, size in zip(axes_row, sizes, strict=True):
             cell = runs[(runs["model"] == model) & (runs["G"] == size)]
-            rows = fits[(fits["model"] == model) & (fits["G"] == size)]
+            rows = fits[(fits["variant"] == STUDY) & (fits["model"] == model) & (fits["G"] == size)]
             _panel(axes, cell, rows, palette[model].color)
             axes.set_title(f"{labels[model]}, G = {size}", loc="left")
     for axes in grid[-1]:
@@ -56,18 +67,11 @@ def _panel(axes: Axes, cell: pd.DataFrame, rows: pd.DataFrame, color: str) -> No
         t, y = cell_mean(cell)
         axes.plot(t, y, color=color, linewidth=1.0, label="mean over seeds")
     # Without a second seed the mean's fit is the run's own.
-    fit = rows[rows["series"] == "mean"].iloc[0]
-    if np.isfinite(fit["r2"]):
+    fits = rows[rows["series"] == "mean"].set_index("curve")
+    if np.isfinite(fits.loc["law", "r2"]):
         t = np.linspace(t.min(), t.max(), 400)
-        axes.plot(t, curve(fit, t), color=style.MEASURED, linewidth=1.2, label="three-phase law")
-        axes.plot(
-            t,
-            curve(fit, t, law=False),
-            color=style.MEASURED,
-            linewidth=1.0,
-            linestyle=(0, (2, 1.5)),
-            label="single exponential",
-        )
+        for name, (label, look) in CURVES.items():
+            axes.plot(t, fitted_curve(name, fits.loc[name], t), label=label, **look)
     # Rewards start low: the upper left corner is free, and the lower right one once they have risen.
     risen = cell.loc[cell["step"] > cell["step"].max() / 2, "reward"].mean() > 0.5
     x, y, ha, va = (0.98, 0.04, "right", "bottom") if risen else (0.02, 0.96, "left", "top")
@@ -75,12 +79,14 @@ def _panel(axes: Axes, cell: pd.DataFrame, rows: pd.DataFrame, color: str) -> No
 
 
 def _caption(rows: pd.DataFrame, several: bool) -> str:
-    mean, own = rows[rows["series"] == "mean"].iloc[0], rows.loc[rows["series"] == "run", "r2"]
-    if not np.isfinite(mean["r2"]):
-        return f"not fitted: {mean['reason']}"
-    lines = [f"$R^2$ (raw) {mean['r2']:.3f}; exponential {mean['r2_exponential']:.3f}"]
+    mean = rows[rows["series"] == "mean"].set_index("curve")
+    own = rows.loc[(rows["series"] == "run") & (rows["curve"] == "law"), "r2"]
+    if not np.isfinite(mean.loc["law", "r2"]):
+        return f"not fitted: {mean.loc['law', 'reason']}"
+    found = [f"{SHORT[name]} {mean.loc[name, 'r2']:.3f}" for name in CURVES]
+    lines = [f"$R^2$ (raw): {', '.join(found)}"]
     if several:
-        lines.append(f"single runs {own.min():.3f} to {own.max():.3f}")
-    if isinstance(mean["reason"], str) and mean["reason"]:
-        lines.append(str(mean["reason"]))
+        lines.append(f"law on single runs {own.min():.3f} to {own.max():.3f}")
+    if isinstance(mean.loc["law", "reason"], str) and mean.loc["law", "reason"]:
+        lines.append(str(mean.loc["law", "reason"]))
     return "\n".join(lines)

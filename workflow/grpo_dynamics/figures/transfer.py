@@ -30,7 +30,7 @@ def transfer(gains: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[str, st
     order = gains.groupby("benchmark")["distance"].first().sort_values()
     place = {benchmark: index for index, benchmark in enumerate(order.index)}
     figure, grid = plt.subplots(
-        1, len(models), figsize=(style.PAGE, 1.3 + 0.28 * len(order)), sharex=True, sharey=True, squeeze=False
+        1, len(models), figsize=(style.PAGE, 1.6 + 0.28 * len(order)), sharex=True, sharey=True, squeeze=False
     )
     offsets = np.linspace(-0.18, 0.18, len(sizes)) if len(sizes) > 1 else [0.0]
     for axes, model in zip(grid[0], models, strict=True):
@@ -49,7 +49,7 @@ def transfer(gains: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[str, st
                 linewidth=0.9,
                 label=f"G = {size}",
             )
-        axes.set_title(f"{labels[model]}\n{_robustness(summary[summary['model'] == model])}", loc="left")
+        axes.set_title(f"{labels[model]}\n{_in_words(summary[summary['model'] == model])}", loc="left")
         axes.set_xlabel("gain in accuracy")
         axes.axhspan(-0.5, int((order == 0).sum()) - 0.5, color="#eeeeee", zorder=0)
     first = grid[0, 0]
@@ -59,14 +59,28 @@ def transfer(gains: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[str, st
     handles, names = first.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper right", ncols=len(handles))
     seeds, level = int(gains["seeds"].min()), f"{100 * (1 - alpha):g} %"
-    over = "problems and runs" if seeds > 1 else "problems alone (one seed)"
-    style.note(figure, f"Bars: {level} paired bootstrap intervals over {over}. Grey: the training task.")
+    over = "runs and problems" if seeds > 1 else "problems alone (one seed)"
+    style.note(
+        figure,
+        f"Bars: {level} paired intervals over {over}, for the base model as given. Grey: the training task. "
+        "[ ]: intervals of the same level.\n"
+        "Distance: place in the config's list, set before any result. out / in: mean gain out of distribution / gain "
+        "in distribution, each the mean over G.\n"
+        "rank: Spearman correlation of gain (mean over G) and distance; p: share of all orders of the benchmarks that "
+        "fall as much, Holm over models.",
+    )
     return figure
 
 
-def _robustness(row: pd.DataFrame) -> str:
-    if row.empty or not np.isfinite(row["robustness"].iloc[0]):
-        return "no gain in distribution"
-    value, low, high = row[["robustness", "robustness_low", "robustness_high"]].iloc[0]
-    text = f"out / in = {value:.2f}"
-    return text + (f" [{low:.2f}, {high:.2f}]" if np.isfinite(low) else "")
+def _in_words(row: pd.DataFrame) -> str:
+    """Robustness and rank correlation of a model, each with its interval, and the permutation test's p-value."""
+    lines = []
+    for name, prefix, what in (("robustness", "robustness", "out / in"), ("rank_correlation", "rank", "rank")):
+        if row.empty or not np.isfinite(row[name].iloc[0]):
+            lines.append(f"{what}: none")
+            continue
+        value, low, high = row[[name, f"{prefix}_low", f"{prefix}_high"]].iloc[0]
+        lines.append(f"{what} {value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if np.isfinite(low) else ""))
+    if not row.empty and np.isfinite(row["rank_p_holm"].iloc[0]):
+        lines.append(f"p = {row['rank_p_holm'].iloc[0]:.2g}")
+    return "\n".join(lines)
