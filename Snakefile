@@ -1,4 +1,4 @@
-# The study as one workflow. The targets: all (default), bandit, runs, evaluations, figures, claims.
+# The study as one workflow. The targets: all (default), bandit, runs, variants, evaluations, calibration, figures, claims.
 
 import shlex
 import sys
@@ -32,7 +32,10 @@ include: "workflow/rules/evaluation.smk"
 include: "workflow/rules/bandit.smk"
 include: "workflow/rules/bandit_figures.smk"
 include: "workflow/rules/analysis.smk"
+include: "workflow/rules/groups.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/predictions.smk"
+include: "workflow/rules/calibration.smk"
 include: "workflow/rules/claims.smk"
 
 
@@ -41,7 +44,9 @@ STUDY = [
     *rules.bandit.input,
     *rules.figures.input,
     f"{RESULTS}/runs.csv",
+    f"{RESULTS}/variants.csv",
     f"{RESULTS}/evaluations.csv",
+    f"{RESULTS}/power.csv",
     f"{RESULTS}/claims.csv",
     *rules.table_pages.input,
 ]

@@ -10,8 +10,9 @@ import pandera.pandas as pa
 import yaml
 
 from grpo_dynamics.analysis.tables import DIAGNOSTICS, TRANSFER, TRANSFER_SUMMARY
-from grpo_dynamics.analysis.tables_fits import FITS
+from grpo_dynamics.analysis.tables_fits import CALIBRATION, FITS
 from grpo_dynamics.analysis.tables_groups import GROUP_SIZE
+from grpo_dynamics.analysis.tables_predictions import RUN_PREDICTIONS
 from grpo_dynamics.bandit import tables as bandit
 from grpo_dynamics.tables import EVALUATION_ITEMS, EVALUATIONS, RUN_LOG, check
 from grpo_dynamics.theory import oscillator
@@ -25,6 +26,8 @@ THRESHOLDS = CONFIG["diagnostics"]
 # Of the tables that the claims rest on.
 SCHEMAS = {
     "fits": FITS,
+    "calibration": CALIBRATION,
+    "run_predictions": RUN_PREDICTIONS,
     "group_size": GROUP_SIZE,
     "transfer": TRANSFER,
     "transfer_summary": TRANSFER_SUMMARY,

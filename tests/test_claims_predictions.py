@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from simulated import CONFIG, SCHEMAS, bandit_tables, complete
+from simulated import CONFIG, SCHEMAS, bandit_tables
+from simulated_evidence import predictions_table
 
 from grpo_dynamics.analysis.claims_predictions import b4, c15
 from grpo_dynamics.analysis.evidence import DOES_NOT_HOLD as FAILS
@@ -18,39 +19,13 @@ from grpo_dynamics.analysis.evidence import REPRODUCED as YES
 from grpo_dynamics.analysis.tables_predictions import RUN_PREDICTIONS
 from grpo_dynamics.tables import check
 
-CELLS = [  # variant, G, eta, changed
-    ("study", 16, 3e-4, "neither"),
-    ("study", 4, 3e-4, "G"),
-    ("eta_half", 16, 1.5e-4, "eta"),
-    ("eta_half", 4, 1.5e-4, "eta and G"),
-    ("eta_double", 16, 6e-4, "eta"),
-]
-R2 = {"closed_form": 0.95, "finite_group": 0.8, "overdamped": 0.94, "flow": 0.92, "naive": 0.6}
-
-
-def table() -> pd.DataFrame:
-    """A model in which all that can hold does."""
-    rows = [
-        {
-            "model": "llama", "predictor": predictor, "variant": variant, "G": G, "eta": eta, "groups": 6, "runs": 3,
-            "n": 240, "sample": "calibration" if changed == "neither" else "target", "changed": changed,
-            "calibration_G": 16, "calibration_eta": 3e-4, "K": 5.0, "K_low": 4.5, "K_high": 5.6, "K_run_low": 4.4,
-            "K_run_high": 5.9, "p_star": 0.87, "p_star_low": 0.85, "p_star_high": 0.89, "zeta": 1.28,
-            "regime": "overdamped", "r2": r2, "r2_low": r2 - 0.02, "r2_high": r2 + 0.02, "r2_ceiling": 0.97,
-            "gain": r2 - 0.6, "gain_low": r2 - 0.7, "gain_high": r2 - 0.5, "runs_better": 3, "log_ratio": 0.1,
-        }
-        for variant, G, eta, changed in CELLS
-        for predictor, r2 in R2.items()
-    ]  # fmt: skip
-    return complete(pd.DataFrame(rows), RUN_PREDICTIONS)
-
 
 def found(**changes) -> SimpleNamespace:
     """Evidence with columns of the runs' table set by functions of it; `bandit` is the R^2 of the bandit's."""
     bandit = bandit_tables()["predictions"]
     if "bandit" in changes:
         bandit = check(bandit.assign(r2=changes.pop("bandit")), SCHEMAS["predictions"])
-    runs = changes.pop("runs", table())
+    runs = changes.pop("runs", predictions_table())
     runs = check(runs.assign(**{name: change(runs) for name, change in changes.items()}), RUN_PREDICTIONS)
     return SimpleNamespace(
         run_predictions=runs, predictions=bandit, claims=CONFIG["claims"], analysis=CONFIG["analysis"]
@@ -72,9 +47,9 @@ FLIPS = [
     (c15, {"r2": of("r2", 0.1, "flow")}, YES),
     (c15, {"r2": of("r2", 0.1, changed="G"), "changed": lambda f: f["changed"].replace("G", "neither")}, YES),
     (c15, {"bandit": 0.5}, PARTLY),
-    (c15, {"runs": table()[:5]}, PARTLY),  # no target, the bandit alone
-    (c15, {"runs": table()[:5], "bandit": 0.5}, NO),
-    (c15, {"runs": table()[:0]}, PARTLY),
+    (c15, {"runs": predictions_table()[:5]}, PARTLY),  # no target, the bandit alone
+    (c15, {"runs": predictions_table()[:5], "bandit": 0.5}, NO),
+    (c15, {"runs": predictions_table()[:0]}, PARTLY),
     (c15, {"r2": of("r2", np.nan)}, PARTLY),
     (b4, {}, HOLDS),
     (b4, {"gain_low": of("gain_low", -0.1, changed="G")}, HOLDS),
@@ -82,8 +57,8 @@ FLIPS = [
     (b4, {"gain_low": of("gain_low", -0.1, changed="eta")}, FAILS),
     (b4, {"gain_low": of("gain_low", -0.1)}, FAILS),
     (b4, {"gain_low": of("gain_low", -0.1, "overdamped")}, HOLDS),
-    (b4, {"runs": table()[:10]}, UNTESTED),
-    (b4, {"runs": table()[:0]}, UNTESTED),
+    (b4, {"runs": predictions_table()[:10]}, UNTESTED),
+    (b4, {"runs": predictions_table()[:0]}, UNTESTED),
     (b4, {"r2": of("r2", np.nan)}, UNTESTED),
 ]
 
@@ -94,14 +69,14 @@ def test_verdict_flips_with_the_numbers(judge, changes, verdict):
 
 
 def test_without_any_prediction_nothing_is_said():
-    evidence = found(runs=table()[:0])
+    evidence = found(runs=predictions_table()[:0])
     evidence.predictions = evidence.predictions[:0]
     assert c15(evidence).verdict == UNTESTED
     assert c15(evidence).numbers == (
         "bandit: no predictions from the K and p* of the process that is predicted; runs: no target to predict"
     )
     # With targets the bandit is still needed for the best verdict.
-    evidence.run_predictions = table()
+    evidence.run_predictions = predictions_table()
     assert c15(evidence).verdict == PARTLY
 
 

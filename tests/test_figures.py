@@ -5,16 +5,19 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from simulated import OPTIONS, THRESHOLDS, evaluations, study
+from simulated import CONFIG, OPTIONS, THRESHOLDS, evaluations, study
+from simulated_groups import NONE, table
 
+from grpo_dynamics.analysis.calibration import calibrate
 from grpo_dynamics.analysis.diagnostics import NUMBERS, diagnose
 from grpo_dynamics.analysis.fit_table import fit_runs
-from grpo_dynamics.analysis.group_size import compare
+from grpo_dynamics.analysis.series import with_variants
 from grpo_dynamics.analysis.transfer import transfer as analyse_transfer
 from grpo_dynamics.figures import style
+from grpo_dynamics.figures.calibration import calibration
 from grpo_dynamics.figures.damping import damping
 from grpo_dynamics.figures.diagnostics import diagnostics
-from grpo_dynamics.figures.group_size import band, group_size
+from grpo_dynamics.figures.group_size import group_size
 from grpo_dynamics.figures.reward_curves import reward_curves
 from grpo_dynamics.figures.transfer import transfer
 
@@ -23,11 +26,11 @@ LABELS = {"llama": "Llama", "qwen2": "Qwen2"}
 
 def _study(models, seeds, steps):
     runs = study(models=models, seeds=seeds, steps=steps)
-    fits = fit_runs(runs, OPTIONS)
-    table, items = evaluations(models=models, seeds=seeds, items=20)
-    gains, summary = analyse_transfer(table, items, OPTIONS, 1)
+    fits = fit_runs(with_variants(runs, NONE), OPTIONS | {"fit_replicates": 100}, seed=0)
+    accuracies, items = evaluations(models=models, seeds=seeds, items=20)
+    gains, summary = analyse_transfer(accuracies, items, OPTIONS, 1)
     return {
-        "runs": runs, "fits": fits, "comparison": compare(runs, fits, OPTIONS), "gains": gains, "summary": summary,
+        "runs": runs, "fits": fits, "comparison": table(runs, fits=fits), "gains": gains, "summary": summary,
         "diagnostics": diagnose(runs, OPTIONS, THRESHOLDS),
     }  # fmt: skip
 
@@ -45,7 +48,7 @@ def small():
 def draw(data):
     return {
         "reward_curves": reward_curves(data["runs"], data["fits"], LABELS),
-        "group_size": group_size(data["runs"], data["comparison"], LABELS, 0.05),
+        "group_size": group_size(data["runs"], NONE, data["comparison"], LABELS, 0.05, 0.05),
         "transfer": transfer(data["gains"], data["summary"], LABELS, 0.05),
         "diagnostics": diagnostics(data["diagnostics"], LABELS, 0.05),
         "damping": damping(data["fits"], LABELS, 0.05),
@@ -60,7 +63,6 @@ def test_every_figure_of_a_full_study(full, tmp_path):
     with style.apply():
         figures = draw(full)
         assert len(figures["reward_curves"].axes) == 4
-        assert len(figures["group_size"].axes) == 4
         assert len(figures["transfer"].axes) == 2
         assert len(figures["diagnostics"].axes) == len(NUMBERS)
         for name, figure in figures.items():
@@ -86,7 +88,7 @@ def test_reward_curves_draw_the_raw_series_and_print_the_raw_r2(full):
         figure = reward_curves(full["runs"], full["fits"], LABELS)
     run = full["runs"].query("model == 'llama' and G == 4 and seed == 0")
     np.testing.assert_array_equal(figure.axes[0].lines[0].get_ydata(), run["reward"])
-    r2 = full["fits"].query("model == 'llama' and G == 4 and series == 'mean'")["r2"].iloc[0]
+    r2 = full["fits"].query("model == 'llama' and G == 4 and series == 'mean' and curve == 'law'")["r2"].iloc[0]
     assert f"{r2:.3f}" in texts(figure)
     plt.close(figure)
 
@@ -97,43 +99,6 @@ def test_transfer_draws_the_gains_by_distance(full):
     points = figure.axes[0].containers[0].lines[0].get_xdata(orig=False)
     expected = full["gains"].query("model == 'llama' and G == 4").sort_values("distance")["gain"]
     np.testing.assert_allclose(points, expected)
-    plt.close(figure)
-
-
-def test_band_has_the_standard_error_over_seeds(full):
-    cell = full["runs"].query("model == 'llama' and G == 4")
-    t, mean, error, n = band(cell)
-    rewards = [
-        run["reward"].rolling(9, center=True, min_periods=5).mean().to_numpy() for _, run in cell.groupby("seed")
-    ]
-    np.testing.assert_allclose(mean, np.mean(rewards, axis=0))
-    np.testing.assert_allclose(error, np.abs(rewards[0] - rewards[1]) / 2)
-    assert (n, len(t)) == (2, 100)
-
-
-def test_one_group_size_is_drawn_as_one_mean_per_model(full):
-    runs = full["runs"].query("G == 4")
-    with style.apply():
-        figure = group_size(runs, compare(runs, full["fits"].query("G == 4"), OPTIONS), LABELS, 0.05)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["Llama", "Qwen2"]
-    for axes, model in zip(figure.axes, LABELS, strict=True):
-        np.testing.assert_array_equal(axes.lines[0].get_ydata(), band(runs[runs["model"] == model])[1])
-    plt.close(figure)
-
-
-@pytest.mark.parametrize("shift", [0.0, 0.5])
-def test_no_difference_is_cropped(full, shift):
-    runs = full["runs"].copy()
-    runs.loc[runs["G"] == 4, "reward"] -= shift
-    with style.apply():
-        figure = group_size(runs, full["comparison"], LABELS, 0.05)
-    for axes in figure.axes[2:]:
-        low, high = axes.get_ylim()
-        line = axes.lines[1].get_ydata()
-        assert low < line.min()
-        assert line.max() < high
-        vertices = axes.collections[0].get_paths()[0].vertices[:, 1]
-        assert min(np.abs(vertices).max(), 1) < high == -low
     plt.close(figure)
 
 
@@ -161,3 +126,17 @@ def test_style_is_restored():
     with style.apply():
         assert plt.rcParams["pdf.fonttype"] == 42
     assert plt.rcParams["font.size"] == before
+
+
+def test_calibration_draws_the_coverages():
+    study = CONFIG["calibration"] | {"replicas": 6, "bootstrap_replicas": 2, "steps": 80}
+    study["scenarios"] = {name: CONFIG["calibration"]["scenarios"][name] for name in ("independent", "no_trend")}
+    found = calibrate(OPTIONS | {"fit_replicates": 100}, study, seed=0)
+    with style.apply():
+        figure = calibration(found, (0.92, 0.98))
+    assert len(figure.axes) == 4
+    rows = found.query("parameter == 'zeta' and method == 'profile'").dropna(subset="coverage")
+    drawn = figure.axes[3].containers[0].lines[0].get_xdata(orig=False)
+    np.testing.assert_allclose(drawn, rows["coverage"].astype(float))
+    assert "independent" in texts(figure)
+    plt.close(figure)

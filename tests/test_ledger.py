@@ -23,13 +23,13 @@ from grpo_dynamics.tables import check
 TEMPLATES = Path(__file__).parents[1] / "workflow" / "report"
 BEST = {
     **{f"C{i}": YES for i in range(1, 15)},
-    **{"C13": UNTESTED, "C15": PARTLY, "C16": UNTESTED, "B2": HOLDS, "B3": HOLDS},
+    **{"C13": UNTESTED, "C15": YES, "C16": UNTESTED, "B2": HOLDS, "B3": HOLDS, "B4": HOLDS, "B5": HOLDS},
 }
 
 
 def test_best_case_and_schema():
     table = check(ledger(evidence()), CLAIMS)
-    assert list(table["id"]) == [*(f"C{i}" for i in range(1, 17)), "B2", "B3"]
+    assert list(table["id"]) == [*(f"C{i}" for i in range(1, 17)), "B2", "B3", "B4", "B5"]
     assert dict(table[["id", "verdict"]].itertuples(index=False)) == BEST
 
 
@@ -39,6 +39,18 @@ def of_model(model: str, column: str, value):
 
 def of_cell(model: str, G: int, column: str, value):
     return lambda frame: frame[column].where((frame["model"] != model) | (frame["G"] != G), value)
+
+
+def of_curve(curve: str, column: str, value, model: str | None = None):
+    """Of one curve, in the cell of `model` and G = 4 alone if a model is given."""
+
+    def change(frame):
+        elsewhere = frame["curve"] != curve
+        if model:
+            elsewhere |= (frame["model"] != model) | (frame["G"] != 4)
+        return frame[column].where(elsewhere, value)
+
+    return change
 
 
 OUTSIDE = {"effect": 0.2, "low": 0.1, "high": 0.3, "p_equivalence": 0.9, "p_different": 0.001}
@@ -52,7 +64,22 @@ FLIPS = [
     ("C2", "fits", {"aicc": of_cell("llama", 4, "aicc", np.nan)}, YES),
     ("C2", "fits", {"aicc": np.nan}, UNTESTED),
     ("C2", "fits", {"f_p_effective": 0.2}, PARTLY),
-    ("C2", "fits", {"sse_early_exponential": 0.08}, PARTLY),
+    ("C2", "fits", {"sse_early": 0.08}, PARTLY),
+    ("B5", "fits", {"aicc": of_curve("flow_ceiling", "aicc", -890.0)}, FAILS),
+    (
+        "B5",
+        "fits",
+        {
+            "aicc": lambda f: f["aicc"].where(
+                (f["curve"] != "flow_ceiling") | (f["model"] != "llama") | (f["G"] != 4), -890.0
+            )
+        },
+        PARTLY,
+    ),
+    ("B5", "fits", {"aicc": of_curve("flow_ceiling", "aicc", -890.0, "llama")}, PARTLY),
+    ("B5", "fits", {"aicc": of_curve("logistic", "aicc", -910.0)}, HOLDS),
+    ("B5", "fits", {"aicc": np.nan}, UNTESTED),
+    ("C9", "fits", {"zeta_low": np.nan, "zeta_high": np.nan}, PARTLY),
     ("C3", "group_size", OUTSIDE, NO),
     ("C3", "group_size", {"p_equivalence": 0.9, "p_different": 0.2}, UNTESTED),
     ("C3", "group_size", {name: of_model("llama", name, x) for name, x in OUTSIDE.items()}, NO),
@@ -154,7 +181,7 @@ def test_page_shows_every_claim_with_word_and_symbol(tmp_path):
         assert places[2] < article.index('class="numbers"') < places[3]
     for verdict, symbol, words in (("does not hold", "✗", "B"), ("reproduced", "✓", "C"), ("partly", "◐", "C")):
         found = (table["verdict"] == verdict) & table["id"].str.startswith(words)
-        assert f'<span class="verdict {verdict.replace(" ", "-")}">{symbol} {verdict}</span> {found.sum()}\n' in text
+        assert f'<span class="verdict {verdict.replace(" ", "-")}">{symbol} {verdict}</span> {found.sum()}<' in text
     assert (
         len(re.findall("○ not tested here</span> [0-9]", text)) == 2
     )  # counted for the paper's claims and for those beyond it

@@ -66,11 +66,6 @@ FLIPS = [
     ("B3", "drift", scaled(10.0, "drift_leading_order", G=64), HOLDS),
     ("C14", "overdamped_limit", {"max_abs_difference": [0.1, 0.2, 0.3, 0.4]}, NO),
     ("C14", "overdamped_limit", {"leading_order": 1.0}, PARTLY),
-    ("C15", "predictions", {"r2": 0.5}, NO),
-    ("C15", "predictions", {"r2": lambda f: f["r2"].where(~own(f), 0.5)}, NO),
-    ("C15", "predictions", {"r2": lambda f: f["r2"].where(own(f), 0.5)}, PARTLY),
-    ("C15", "predictions", {"r2": lambda f: f["r2"].where(f["eta"] < 0.25, 0.5)}, NO),
-    ("C15", "predictions", {"r2": lambda f: f["r2"].where(f["eta"] < 0.35, 0.5)}, PARTLY),
 ]
 
 
@@ -99,7 +94,8 @@ def test_a_schedule_of_one_group_size_is_left_out():
     assert "periodic" not in numbers(some, "C12")
     one = replace(evidence(), stationary_variance=table[table["G"] == 4])
     assert (verdicts(one)["C12"], numbers(one, "C12")) == (UNTESTED, "fewer than two group sizes")
-    assert (verdicts(one)["B3"], numbers(one, "B3")) == (UNTESTED, "fewer than two group sizes")
+    assert verdicts(one)["B3"] == UNTESTED
+    assert numbers(one, "B3").startswith("bandit, not tested here: fewer than two group sizes; runs, holds")
     drift = evidence().drift
     assert verdicts(replace(evidence(), drift=drift[drift["G"] == 4]))["B3"] == UNTESTED
 

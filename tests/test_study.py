@@ -39,22 +39,24 @@ def overlay(study):
     return [] if study == "cpu" else ["--configfile", f"config/studies/{study}.yaml"]
 
 
-# Models x G x seeds: 3 x 2 x 3 in cpu and paper, 2 x 2 x 2 in ci.
+# Models x G x seeds: 3 x 2 x 4 in cpu and paper, 2 x 2 x 2 in ci. Variants: equal prompts at G = 4 for all models and
+# seeds; two values of eta for one model, both G and 3 seeds (2 in ci).
 EXPECTED = {
-    "cpu": {"pretrain": 3, "grpo": 18, "evaluate_base": 3, "evaluate_run": 18, "ladder_data": 9},
-    "ci": {"pretrain": 2, "grpo": 8, "evaluate_base": 2, "evaluate_run": 8, "ladder_data": 9},
-    "paper": {"download_model": 3, "grpo": 18, "evaluate_base": 3, "evaluate_run": 18},
+    "cpu": {"pretrain": 3, "grpo": 24, "grpo_variant": 24, "evaluate_base": 3, "evaluate_run": 24, "ladder_data": 9},
+    "ci": {"pretrain": 2, "grpo": 8, "grpo_variant": 12, "evaluate_base": 2, "evaluate_run": 8, "ladder_data": 9},
+    "paper": {"download_model": 3, "grpo": 24, "grpo_variant": 24, "evaluate_base": 3, "evaluate_run": 24},
 }
 
 
 # The rest is the same in every study.
 ONCE = """
-    training_data runs evaluations fits group_size transfer diagnostics claims stage_times manifest all
-    figure_reward_curves figure_group_size figure_transfer figure_diagnostics figure_damping
+    training_data runs variants evaluations fits calibration_table group_size power predictions transfer diagnostics
+    claims stage_times manifest all figure_reward_curves figure_group_size figure_predictions figure_transfer
+    figure_diagnostics figure_damping figure_calibration
     figure_bandit_trajectories figure_bandit_regime_map figure_bandit_threshold_ratio
     figure_bandit_stationary_variance figure_bandit_drift figure_bandit_finite_step
 """
-COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 13}
+COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 16}
 
 
 @pytest.mark.parametrize("study", EXPECTED)
@@ -68,12 +70,13 @@ def test_dry_run_plans_the_whole_study(study, profile, tmp_path):
     assert counts == EXPECTED[study] | COMMON
 
 
-@pytest.mark.parametrize("target", ["bandit", "runs", "evaluations", "figures", "claims"])
+@pytest.mark.parametrize("target", ["bandit", "runs", "variants", "evaluations", "calibration", "figures", "claims"])
 def test_targets_exist(target, tmp_path):
     done = snakemake(ROOT, "-n", "--cores", "2", target, directory=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     counts = job_counts(done.stdout + done.stderr)
-    assert ("grpo" in counts) == (target != "bandit")
+    assert ("grpo" in counts) == (target not in ("bandit", "variants", "calibration"))
+    assert ("grpo_variant" in counts) == (target in ("variants", "figures", "claims"))
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +103,12 @@ def test_the_ci_study_makes_everything(project):
     fits = pd.read_csv(results / "fits.csv")
     assert fits["r2"].notna().all()
     claims = pd.read_csv(results / "claims.csv")
-    assert list(claims["id"]) == [*(f"C{number}" for number in range(1, 17)), "B2", "B3"]
+    assert list(claims["id"]) == [*(f"C{number}" for number in range(1, 17)), "B2", "B3", "B4", "B5"]
     assert set(claims["verdict"]) <= set(VERDICTS)
     times = tables.read(results / "benchmarks.csv", tables.STAGE_TIMES).set_index("stage")
-    assert times.loc["grpo", "jobs"] == 9
+    assert times.loc["grpo", "jobs"] == 8 + 12 + 2
     for name in (
-        *("reward_curves", "group_size", "transfer", "diagnostics", "damping"),
+        *("reward_curves", "group_size", "predictions", "transfer", "diagnostics", "damping", "calibration"),
         *("bandit_trajectories", "bandit_regime_map", "bandit_threshold_ratio", "bandit_stationary_variance"),
         *("bandit_drift", "bandit_finite_step"),
     ):

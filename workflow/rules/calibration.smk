@@ -17,9 +17,7 @@ rule calibration_table:
     resources:
         **grow(mem_mb=1000, runtime=30),
     params:
-        settings=settings(
-            {"analysis": ANALYSIS, "calibration": config["calibration"], "seed": config["seed"]}
-        ),
+        settings=settings({"analysis": ANALYSIS, "calibration": config["calibration"], "seed": config["seed"]}),
     message:
         "Checking the fits' intervals on simulated runs"
     shell:

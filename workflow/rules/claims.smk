@@ -3,7 +3,16 @@
 PAGE_TABLES = {
     **{
         table: f"{RESULTS}/{table}.csv"
-        for table in ["fits", "group_size", "transfer", "transfer_summary", "diagnostics"]
+        for table in [
+            "fits",
+            "calibration",
+            "group_size",
+            "power",
+            "predictions",
+            "transfer",
+            "transfer_summary",
+            "diagnostics",
+        ]
     },
     "evaluations": f"{RESULTS}/evaluations.csv",
     **{
@@ -26,24 +35,39 @@ rule claims:
     input:
         script=f"{SCRIPTS}/claims.py",
         code=code(
-            "analysis/ledger.py",
-            "analysis/evidence.py",
-            "analysis/claims_fits.py",
-            "analysis/claims_groups.py",
-            "analysis/claims_transfer.py",
-            "analysis/claims_runs.py",
-            "analysis/claims_bandit.py",
-            "analysis/claims_beyond.py",
-            "analysis/fits.py",
-            "analysis/intervals.py",
+            *(
+                f"analysis/{name}.py"
+                for name in [
+                    "ledger",
+                    "evidence",
+                    "explanations",
+                    "claims_fits",
+                    "claims_groups",
+                    "claims_predictions",
+                    "claims_transfer",
+                    "claims_runs",
+                    "claims_bandit",
+                    "claims_beyond",
+                    "intervals",
+                    "series",
+                    "pages",
+                    "tables",
+                ]
+            ),
             "bandit/replicas.py",
-            "analysis/pages.py",
-            "analysis/tables.py",
         ),
         template=f"{REPORT_TEMPLATES}/claims.html.j2",
         analysis=expand(
             f"{RESULTS}/{{table}}.csv",
-            table=["fits", "group_size", "transfer", "transfer_summary", "diagnostics"],
+            table=[
+                "fits",
+                "calibration",
+                "group_size",
+                "predictions",
+                "transfer",
+                "transfer_summary",
+                "diagnostics",
+            ],
         ),
         bandit=expand(
             f"{RESULTS}/bandit/{{table}}.csv",
@@ -101,7 +125,15 @@ rule table_page:
     input:
         script=f"{SCRIPTS}/table_page.py",
         # The pages show the descriptions of the columns, so that here the schemas are code.
-        code=code("analysis/pages.py", "analysis/tables.py", "bandit/tables.py", "tables.py"),
+        code=code(
+            "analysis/pages.py",
+            "analysis/tables.py",
+            "analysis/tables_fits.py",
+            "analysis/tables_groups.py",
+            "analysis/tables_predictions.py",
+            "bandit/tables.py",
+            "tables.py",
+        ),
         template=f"{REPORT_TEMPLATES}/table.html.j2",
         table=lambda wildcards: PAGE_TABLES[wildcards.table],
     output:

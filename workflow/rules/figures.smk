@@ -1,6 +1,14 @@
 # Figures of the runs: a rule per figure, each drawn from tables alone. Target: figures (the bandit's included).
 
-FIGURE_NAMES = ["reward_curves", "group_size", "transfer", "diagnostics", "damping"]
+FIGURE_NAMES = [
+    "reward_curves",
+    "group_size",
+    "predictions",
+    "transfer",
+    "diagnostics",
+    "damping",
+    "calibration",
+]
 FIGURE_SETTINGS = settings(
     {
         # Pairs, since settings() sorts keys and the order of the models is that of the config.

@@ -10,16 +10,18 @@ import typer
 from grpo_dynamics import command, tables
 from grpo_dynamics.analysis import pages
 from grpo_dynamics.analysis import tables as schemas
+from grpo_dynamics.analysis.tables_fits import CALIBRATION, FITS
+from grpo_dynamics.analysis.tables_groups import GROUP_SIZE, POWER
+from grpo_dynamics.analysis.tables_predictions import RUN_PREDICTIONS
 from grpo_dynamics.bandit import tables as bandit
 
 # Table: (schema, title, what it shows)
 TABLES = {
-    "fits": (
-        schemas.FITS,
-        "Fits",
-        "The three-phase law and the single exponential, fitted to every run and cell mean.",
-    ),
-    "group_size": (schemas.GROUP_SIZE, "Group size", "What the group size changes, per model."),
+    "fits": (FITS, "Fits", "The three-phase law and its rivals, fitted to every run and cell mean."),
+    "calibration": (CALIBRATION, "Calibration", "How often the fits' intervals contain the truth, on simulated runs."),
+    "group_size": (GROUP_SIZE, "Group size", "What the group size changes, per model."),
+    "power": (POWER, "Power", "What number of seeds decides the claims on the group size, and at which cost."),
+    "predictions": (RUN_PREDICTIONS, "Predictions", "Runs predicted without a fit from one calibration per model."),
     "transfer": (schemas.TRANSFER, "Transfer", "Gains in accuracy on every benchmark."),
     "transfer_summary": (schemas.TRANSFER_SUMMARY, "Transfer by model", "How gains fall with distance, per model."),
     "diagnostics": (schemas.DIAGNOSTICS, "Diagnostics", "The diagnostics of every run and their verdicts."),

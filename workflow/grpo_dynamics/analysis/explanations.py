@@ -251,6 +251,18 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             NOT_TESTED: "No run with another learning rate could be predicted here, so rely on trial runs instead.",
         },
     ),
+    "B5": (
+        "A curve that rises slowly at first because small success rates give little to learn from, and not because of "
+        "momentum, describes a run as well as the theory's curve.",
+        {
+            HOLDS: "Here one always did, so do not read momentum or its settings off the slow start of a run.",
+            PARTLY: "Here one did in most cells, so do not read momentum off a slow start unless your own run favours "
+            "the theory's curve over such rivals.",
+            DOES_NOT_HOLD: "Here none did in most cells, so the theory's curve earns its extra parameter as a "
+            "description, though not yet as an explanation.",
+            NOT_TESTED: "No cell here could be fitted, so this study does not say which curve to use.",
+        },
+    ),
 }
 
 
