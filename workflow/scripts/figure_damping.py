@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from grpo_dynamics import command, tables
-from grpo_dynamics.analysis.tables import FITS
+from grpo_dynamics.analysis.tables_fits import FITS
 from grpo_dynamics.figures import style
 from grpo_dynamics.figures.damping import damping
 
