@@ -135,7 +135,7 @@ def test_calibration_draws_the_coverages():
     with style.apply():
         figure = calibration(found, (0.92, 0.98))
     assert len(figure.axes) == 4
-    rows = found.query("parameter == 'zeta' and method == 'profile'").dropna(subset="coverage")
+    rows = found.query("parameter == 'zeta' and method == 'profile' and scenario == 'independent'")
     drawn = figure.axes[3].containers[0].lines[0].get_xdata(orig=False)
     np.testing.assert_allclose(drawn, rows["coverage"].astype(float))
     assert "independent" in texts(figure)
