@@ -40,7 +40,7 @@ publish:
 	cp $(RESULTS)/figures/*.png results/published/figures/
 	cp $(RESULTS)/bandit/*.csv results/published/bandit/
 	rm -f results/published/bandit/trajectories.csv
-	cp $(RESULTS)/{claims,fits,group_size,transfer,transfer_summary,diagnostics,evaluations,benchmarks}.csv \
+	cp $(RESULTS)/{claims,fits,calibration,group_size,power,predictions,transfer,transfer_summary,diagnostics,evaluations,benchmarks}.csv \
 	  $(RESULTS)/claims.html $(RESULTS)/manifest.json results/published/
 
 lint: environment

@@ -129,7 +129,7 @@ def test_style_is_restored():
 
 
 def test_calibration_draws_the_coverages():
-    study = CONFIG["calibration"] | {"replicas": 6, "bootstrap_replicas": 2, "steps": 80}
+    study = CONFIG["calibration"] | {"replicas": 6, "bootstrap_replicas": 2, "steps": 150}
     study["scenarios"] = {name: CONFIG["calibration"]["scenarios"][name] for name in ("independent", "no_trend")}
     found = calibrate(OPTIONS | {"fit_replicates": 100}, study, seed=0)
     with style.apply():

@@ -71,7 +71,7 @@ def damping(fits: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figu
         if row.zeta_high > right:
             axes.plot(right / 1.06, place, ">", color=color, markersize=3)
     axes.set_xscale("log")
-    axes.set_xlim(left, right)
+    axes.set_xlim(left, 1.15 * right)
     axes.set_xticks([0.1, 0.3, 1, 3, 10, 30], ["0.1", "0.3", "1", "3", "10", "30"])
     axes.minorticks_off()
     axes.set_yticks(ticks, names)
@@ -98,6 +98,8 @@ def damping(fits: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figu
         marks.append(Line2D([], [], color="#aaaaaa", linewidth=2, label="plateau not identifiable"))
     figure.legend(handles=marks, loc="outside upper center", ncols=len(marks))
     style.note(
-        figure, f"Lines: {100 * (1 - alpha):g} % profile intervals. Arrow heads: the data set no end to the interval."
+        figure,
+        f"Lines: {100 * (1 - alpha):g} % profile intervals. Arrow heads: the data set no end to the interval.\n"
+        "No line: too few independent rewards carry the damping ratio.",
     )
     return figure
