@@ -223,7 +223,9 @@ def test_calibration_counts_what_it_says():
     assert found["runs"] == 12
     assert found["covered"] + found["missed_below"] + found["missed_above"] == found["intervals"]
     assert found["intervals"] >= 10
+    assert found["accepted"] == (0.92 <= found["covered"] / found["intervals"] <= 0.98)
     assert table.loc[("underdamped", "R_inf", "bootstrap"), "intervals"] == 3
     flat = table.loc[("no_trend", "R_inf", "profile")]
     assert flat["reason"] == "no trend"
+    assert pd.isna(flat["accepted"]) == (flat["intervals"] == 0)
     assert flat["identifiable"] <= 2

@@ -48,8 +48,8 @@ def simulate(rng: np.random.Generator, truth: dict, steps: int, correlation: flo
     return t, successes.mean(axis=1) / truth["G"]
 
 
-def _coverage(intervals: np.ndarray, value: float, alpha: float) -> dict:
-    """Of intervals (runs, 2), NaN where none is given."""
+def _coverage(intervals: np.ndarray, value: float, alpha: float, accepted: tuple[float, float]) -> dict:
+    """Of intervals (runs, 2), NaN where none is given; `accepted` is the range of coverages that count as right."""
     given = intervals[~np.isnan(intervals).any(axis=1)]
     below, above = int((value < given[:, 0]).sum()), int((value > given[:, 1]).sum())
     n, covered = len(given), len(given) - below - above
@@ -64,6 +64,7 @@ def _coverage(intervals: np.ndarray, value: float, alpha: float) -> dict:
             "median_width": float(np.median(width)),
         }
         row["open_share"] = float(np.mean(np.isinf(width)))
+        row["accepted"] = accepted[0] <= covered / n <= accepted[1]
     return row
 
 
@@ -109,5 +110,7 @@ def calibrate(options: dict, study: dict, seed: int, report: Callable[[int], Non
         for (method, key), intervals in found.items():
             row = common | {"parameter": key, "method": method, "truth": float(truth[key])}
             row["median_estimate"] = float(medians[PARAMETERS.index(key)])
-            rows.append(row | _coverage(np.array(intervals, float).reshape(-1, 2), truth[key], options["alpha"]))
-    return pd.DataFrame(rows).reindex(columns=list(CALIBRATION.columns))
+            given = np.array(intervals, float).reshape(-1, 2)
+            rows.append(row | _coverage(given, truth[key], options["alpha"], study["accepted"]))
+    table = pd.DataFrame(rows).reindex(columns=list(CALIBRATION.columns))
+    return table.astype({"accepted": "boolean"})

@@ -13,7 +13,7 @@ import pandas as pd
 
 from grpo_dynamics.analysis.predict import Law, calibrate, curve, parameters, spread
 from grpo_dynamics.analysis.prediction_scores import NAN, Array, block_length, crossing, half_rise, resampled, scores
-from grpo_dynamics.analysis.series import each_run, train_reward
+from grpo_dynamics.analysis.series import STUDY, each_run, train_reward
 from grpo_dynamics.analysis.tables_predictions import (
     BOTH,
     CALIBRATION,
@@ -53,7 +53,7 @@ def cells(runs: pd.DataFrame, variants: pd.DataFrame) -> Iterator[Cell]:
     ValueError
         If a cell has several learning rates.
     """
-    for variant, table in [("study", runs), *variants.groupby("variant", sort=False)]:
+    for variant, table in [(STUDY, runs), *variants.groupby("variant", sort=False)]:
         for (model, G), cell in table.groupby(["model", "G"], sort=False):
             etas = cell["learning_rate"].unique()
             if len(etas) > 1:
@@ -138,7 +138,7 @@ def predictions(runs: pd.DataFrame, variants: pd.DataFrame, fits: pd.DataFrame, 
         If a cell has several learning rates, or FITS lacks a cell.
     """
     everything = list(cells(runs, variants))
-    own = [cell for cell in everything if cell.variant == "study"]
+    own = [cell for cell in everything if cell.variant == STUDY]
     pick = {"largest": max, "smallest": min}[options["calibration_G"]]
     origins = {model: pick((c for c in own if c.model == model), key=lambda c: c.G) for model in {c.model for c in own}}
     targets = [cell for cell in everything if cell.model in origins and cell is not origins[cell.model]]

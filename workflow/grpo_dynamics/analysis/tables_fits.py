@@ -98,6 +98,7 @@ CALIBRATION = schema(
         "coverage": number("covered / intervals", SHARE),
         "low": number("lower end of its Wilson interval", SHARE),
         "high": number("upper end of its Wilson interval", SHARE),
+        "accepted": column("boolean", "whether the coverage lies in the config's range of right ones", nullable=True),
         "median_width": number("median width of the intervals; inf where most are open"),
         "open_share": number("share of the intervals with an end that the data do not set", SHARE),
     },
