@@ -12,8 +12,9 @@ from simulated import CONFIG, OPTIONS, study
 from grpo_dynamics import tables
 from grpo_dynamics.analysis.bootstrap import bootstrap_intervals, resample
 from grpo_dynamics.analysis.calibration import calibrate, simulate
-from grpo_dynamics.analysis.fit_table import aicc, covered_at, f_test, fit_runs, fit_series, fitted_curve, r_squared
+from grpo_dynamics.analysis.fit_table import aicc, covered_at, f_test, fit_runs, fit_series, fitted_curve
 from grpo_dynamics.analysis.fits import fit
+from grpo_dynamics.analysis.intervals import r_squared
 from grpo_dynamics.analysis.profile import profile_interval
 from grpo_dynamics.analysis.series import STUDY, with_variants
 from grpo_dynamics.analysis.tables_fits import CALIBRATION, CURVES, FITS

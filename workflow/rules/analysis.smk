@@ -6,7 +6,18 @@ FIT_CODE = code(
     "seeds.py",
     *(
         f"analysis/{name}.py"
-        for name in ["curves", "problem", "search", "noise", "fits", "profile", "bootstrap", "fit_table", "series"]
+        for name in [
+            "curves",
+            "problem",
+            "search",
+            "noise",
+            "fits",
+            "profile",
+            "bootstrap",
+            "intervals",
+            "fit_table",
+            "series",
+        ]
     ),
 )
 

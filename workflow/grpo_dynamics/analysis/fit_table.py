@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from grpo_dynamics import seeds
 from grpo_dynamics.analysis.bootstrap import bootstrap_intervals
 from grpo_dynamics.analysis.fits import Fit, fit
+from grpo_dynamics.analysis.intervals import r_squared
 from grpo_dynamics.analysis.problem import curve
 from grpo_dynamics.analysis.profile import profile_interval
 from grpo_dynamics.analysis.series import all_series
@@ -21,12 +22,6 @@ from grpo_dynamics.theory.law import phases
 
 NAN = float("nan")
 PARAMETERS = ("R_0", "R_inf", "w0", "zeta")
-
-
-def r_squared(y: np.ndarray, fitted: np.ndarray) -> float:
-    """1 - SSE / SST, with SST about the mean of these points; NaN for fewer than two or constant points."""
-    total = float(np.sum((y - np.mean(y)) ** 2)) if len(y) > 1 else 0.0
-    return 1 - float(np.sum((y - fitted) ** 2)) / total if total > 0 else NAN
 
 
 def aicc(sse: float, n: int, parameters: int) -> float:

@@ -1,9 +1,16 @@
-"""Intervals that the claims ledger needs beside those of the tables."""
+"""R^2, and intervals that the claims ledger needs beside those of the tables."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy import stats
+
+
+def r_squared(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """1 - SSE / SST over the last axis, SST about the mean of the same points; NaN where they are constant."""
+    total = np.sum((y - np.mean(y, axis=-1, keepdims=True)) ** 2, axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total > 0, 1 - np.sum((y - predicted) ** 2, axis=-1) / total, np.nan)
 
 
 def r2_interval(r2: float, n: float, alpha: float) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from grpo_dynamics.analysis.intervals import t_interval
+from grpo_dynamics.analysis.intervals import r_squared, t_interval
 
 NAN = float("nan")
 Array = NDArray[np.float64]
@@ -29,13 +29,6 @@ def resampled(n: int, length: int, replicates: int, rng: np.random.Generator) ->
     """Indices of `replicates` series of n steps made of blocks of `length` consecutive steps, (replicates, n)."""
     first = rng.integers(0, n, (replicates, -(-n // length)))
     return ((first[..., np.newaxis] + np.arange(length)) % n).reshape(replicates, -1)[:, :n]
-
-
-def r_squared(y: Array, predicted: Array) -> Array:
-    """1 - SSE / SST over the last axis, SST about the mean of the same points; NaN where they are constant."""
-    total = np.sum((y - np.mean(y, axis=-1, keepdims=True)) ** 2, axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(total > 0, 1 - np.sum((y - predicted) ** 2, axis=-1) / total, NAN)
 
 
 def percentiles(values: Array, alpha: float) -> tuple[float, float]:
