@@ -7,7 +7,7 @@ import pytest
 import yaml
 from conftest import ROOT
 
-from grpo_dynamics.config import ConfigError, resolve
+from grpo_dynamics.config import ConfigError, resolve, variant_cells, variant_grpo
 
 
 def test_the_default_config_is_valid(config):
@@ -128,3 +128,31 @@ def test_snakemake_stops_with_that_line_and_runs_nothing(tmp_path):
     assert "config: grpo.mu: found 1.5, allowed: a value < 1 and a value >= 0" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (ROOT / "results" / "wrong").exists()
+
+
+def test_variants_change_what_they_say(config):
+    equal = variant_grpo(config, "equal_prompts", 4)
+    assert equal["completions_per_step"] == 24  # 6 prompts, as 96 completions make at G = 16
+    assert equal["completions_per_step"] % equal["micro_batch_size"] == 0
+    assert {**equal, "completions_per_step": 96, "micro_batch_size": 96} == config["grpo"]
+    half = variant_grpo(config, "eta_half", 16)
+    assert half == config["grpo"] | {"learning_rate": 1.5e-4}
+
+
+def test_variants_run_what_the_study_has_and_nothing_twice(config):
+    cells = variant_cells(config)
+    # At the largest G equal prompts are equal completions: that cell is the study's own.
+    assert {G for name, _, G, _ in cells if name == "equal_prompts"} == {4}
+    assert {(model, seed) for name, model, _, seed in cells if name == "eta_double"} == {
+        ("llama-tiny", seed) for seed in (0, 1, 2)
+    }
+    config |= {"models": ["qwen2-tiny"], "seeds": [5]}
+    assert variant_cells(config) == [("equal_prompts", "qwen2-tiny", 4, 5)]
+    config["variants"]["equal_prompts"] = None
+    assert variant_cells(config) == []
+
+
+def test_a_variant_of_an_unknown_model_is_refused(config):
+    config["variants"]["eta_half"]["models"] = ["lama-tiny"]
+    with pytest.raises(ConfigError, match=r"variants.eta_half.models: found \"lama-tiny\", allowed: "):
+        resolve(config, ROOT)
