@@ -43,7 +43,7 @@ def group_size_table(models: Sequence[str] = MODELS) -> pd.DataFrame:
         }  # fmt: skip
         for model in (*models, "all"):
             quantities = {
-                **dict.fromkeys(("scatter_raw", "scatter"), scatter),
+                **dict.fromkeys(("scatter_raw", "scatter_runs", "scatter"), scatter),
                 **dict.fromkeys(("half_rise", "half_rise_adam", "spread", "variance"), ratio),
             }
             if model != "all":

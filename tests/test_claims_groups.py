@@ -87,6 +87,7 @@ def test_trajectory_names_its_steps_and_the_mean_beside_it():
     [
         ({"low": 1.01, "high": 4.01}, "scatter", YES),
         ({"low": 0.99}, "scatter", UNTESTED),
+        ({"low": 0.99}, "scatter_runs", PARTLY),
         ({"low": 0.99}, "scatter_raw", UNTESTED),
         ({"high": 3.9}, "scatter_raw", UNTESTED),
         ({"low": 0.9, "high": 3.9}, "scatter", NO),

@@ -12,7 +12,7 @@ from statsmodels.stats.weightstats import ttost_ind
 
 from grpo_dynamics.analysis.finite_group_runs import rise_time
 from grpo_dynamics.analysis.group_means import compare_means, compare_trajectories
-from grpo_dynamics.analysis.tables_groups import DIFFERENCES, GROUP_SIZE, RATIOS
+from grpo_dynamics.analysis.tables_groups import DIFFERENCES, GROUP_SIZE, RATIOS, SCATTERS
 from grpo_dynamics.tables import read, write
 
 
@@ -79,9 +79,9 @@ def test_trajectories_are_equivalent_only_if_every_block_is():
 
 def test_the_table_has_both_comparisons_and_its_schema(whole, tmp_path):
     _, _, found = whole
-    per_model = len(DIFFERENCES) + 2 + len(RATIOS)
-    assert len(found) == 2 * (2 * per_model + 2 + len(RATIOS))
-    assert set(found.loc[found["model"] == "all", "quantity"]) == {"scatter", "scatter_raw", *RATIOS}
+    pooled = {*SCATTERS, *RATIOS}
+    assert len(found) == 2 * (2 * (len(DIFFERENCES) + len(pooled)) + len(pooled))
+    assert set(found.loc[found["model"] == "all", "quantity"]) == pooled
     write(found, tmp_path / "group_size.csv", GROUP_SIZE)
     back = read(tmp_path / "group_size.csv", GROUP_SIZE)
     pd.testing.assert_frame_equal(back.assign(note=back["note"].fillna("")), found)
@@ -177,3 +177,13 @@ def test_one_group_size_gives_a_table_without_rows(tmp_path):
     pd.testing.assert_series_equal(found.dtypes, table(study(models=("llama",), steps=30)).dtypes)
     write(found, tmp_path / "group_size.csv", GROUP_SIZE)
     pd.testing.assert_frame_equal(read(tmp_path / "group_size.csv", GROUP_SIZE), found)
+
+
+def test_counting_every_run_once_widens_the_raw_ratio_alone():
+    found = table(study(models=("llama",), seeds=(0, 1, 2, 3))).set_index("quantity")
+    raw, alone = found.loc["scatter_raw"], found.loc["scatter_runs"]
+    assert alone["effective_blocks"] == 1 <= raw["effective_blocks"]
+    # The F interval on (3, 3).
+    assert alone["effect"] == pytest.approx(raw["effect"])
+    assert alone["low"] == pytest.approx(alone["effect"] / stats.f(3, 3).ppf(0.975))
+    assert alone["low"] <= raw["low"] < raw["high"] <= alone["high"]

@@ -19,7 +19,7 @@ from grpo_dynamics.analysis.evidence import (
     of,
     span,
 )
-from grpo_dynamics.analysis.tables_groups import ALL_MODELS, COMPARISONS, EQUAL_PROMPTS
+from grpo_dynamics.analysis.tables_groups import ALL_MODELS, COMPARISONS, EQUAL_PROMPTS, SCATTERS
 
 NO_PROMPTS = f"{EQUAL_PROMPTS}: no such runs"
 
@@ -118,13 +118,14 @@ def pooled(rows: pd.DataFrame) -> pd.DataFrame:
 def _scatter(rows: pd.DataFrame, comparison: str) -> str:
     """The ratios of variances of one comparison with what they are to be set against."""
     by_quantity = rows.set_index("quantity")
-    row, raw = by_quantity.loc["scatter"], by_quantity.loc["scatter_raw"]
+    row, raw, alone = (by_quantity.loc[name] for name in ("scatter", "scatter_raw", "scatter_runs"))
     text = (
         f"{comparison} (n = {row['n_low']} + {row['n_high']} runs): ratio of the policies' variances "
         f"{span(row['effect'], row['low'], row['high'])}, with the batches' noise "
-        f"{span(raw['effect'], raw['low'], raw['high'])}; expected {row['expected']:.3g} from exact sums, "
-        f"{row['expected_leading_order']:.3g} to leading order, {row['groups_high'] / row['groups_low']:.3g} if the "
-        f"draw of prompts alone made it; G^-a with a = "
+        f"{span(raw['effect'], raw['low'], raw['high'])} ({raw['effective_blocks']:.2g} independent tenths per run) "
+        f"or, every run counted once, {span(alone['effect'], alone['low'], alone['high'])}; expected "
+        f"{row['expected']:.3g} from exact sums, {row['expected_leading_order']:.3g} to leading order, "
+        f"{row['groups_high'] / row['groups_low']:.3g} if the draw of prompts alone made it; G^-a with a = "
         f"{span(row['exponent'], row['exponent_low'], row['exponent_high'])}"
     )
     return text + (f" ({row['note']})" if isinstance(row["note"], str) and row["note"] else "")
@@ -135,15 +136,19 @@ def _scatter(rows: pd.DataFrame, comparison: str) -> str:
     "Scatter between runs falls with G, as 1/G in variance.",
     "At equal prompts per step. Ratio of the variances between seeds, smallest over largest G, in geometric mean over "
     "the models, of the rewards averaged over tenths of the run: the policies' own, and with the batches' sampling "
-    "noise. Reproduced if both {level} intervals contain G_high / G_low and exclude 1; not reproduced if the interval "
-    "of the policies' own excludes G_high / G_low; otherwise not decided, which counts as not tested. The ratio at "
-    "equal completions stands beside it: there a smaller G averages over more groups, which gives 1 to leading order.",
-    "Runs at different G are in different phases at the same step, and scatter is largest in the rise. Each prompt has "
-    "its own p, and with it its own noise; which prompts are drawn adds noise that G does not lower. Few seeds give "
-    "wide intervals. " + OWN_RUNS,
+    "noise. Reproduced if both {level} intervals contain G_high / G_low and exclude 1, also with every run counted "
+    "once; partly if they do only with the estimated number of independent tenths per run; not reproduced if the "
+    "interval of the policies' own excludes G_high / G_low; otherwise not decided, which counts as not tested. The "
+    "ratio at equal completions stands beside it: there a smaller G averages over more groups, which gives 1 to "
+    "leading order.",
+    "The number of independent tenths is estimated from few runs, and then up to a quarter too large; in simulations "
+    "the intervals cover 93 to 97 %. That both ratios are asked for was settled after part of the runs. Runs at "
+    "different G are in different phases at the same step, and scatter is largest in the rise. Each prompt has its own "
+    "p, and with it its own noise; which prompts are drawn adds noise that G does not lower. Few seeds give wide "
+    "intervals. " + OWN_RUNS,
 )
 def c5(evidence: Evidence) -> Finding:
-    rows = evidence.group_size[evidence.group_size["quantity"].isin(["scatter", "scatter_raw"])]
+    rows = evidence.group_size[evidence.group_size["quantity"].isin(SCATTERS)]
     if rows.empty:
         return Finding(NOT_TESTED, ONE_SIZE)
     parts = {name: pooled(rows[rows["comparison"] == name]) for name in COMPARISONS}
@@ -155,6 +160,7 @@ def c5(evidence: Evidence) -> Finding:
     ratio = own["G_high"] / own["G_low"]
     if own["low"] > ratio or own["high"] < ratio:
         return Finding(NOT_REPRODUCED, numbers)
-    if ((prompts["low"] > 1) & prompts["low"].le(ratio) & prompts["high"].ge(ratio)).all():
-        return Finding(REPRODUCED, numbers)
+    found = (prompts["low"] > 1) & prompts["low"].le(ratio) & prompts["high"].ge(ratio)
+    if found[["scatter", "scatter_raw"]].all():
+        return Finding(REPRODUCED if found["scatter_runs"] else PARTLY, numbers)
     return Finding(NOT_TESTED, f"{numbers}; undecided")

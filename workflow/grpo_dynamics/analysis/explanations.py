@@ -74,6 +74,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         {
             REPRODUCED: "Here it did, so a larger group at equally many prompts makes a single run more repeatable, "
             "at proportionally higher cost.",
+            PARTLY: "Here it probably did, on an assumption about how long a run remembers its luck, so expect a "
+            "larger group to make runs more repeatable, but measure by how much.",
             NOT_REPRODUCED: "Here the scatter followed another rule, so estimate it from several seeds of your own "
             "instead of scaling it with the group size.",
             NOT_TESTED: "The scatter between the runs here is known too poorly to tell, so do not plan a number of "

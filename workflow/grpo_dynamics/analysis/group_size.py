@@ -151,17 +151,21 @@ def _forcing_ratio(pair: Pair) -> float:
 
 
 def _scatters(same: list[Pair], alpha: float) -> Iterator[dict]:
-    """Rows scatter_raw and scatter of each model and pooled: every model on its own scale, with equal weight."""
+    """Rows of SCATTERS of each model and pooled: every model on its own scale, with equal weight."""
     usable = [pair for pair in same if min(pair.key["n_low"], pair.key["n_high"]) > 1]
     m = effective_blocks([blocks(cell)[0] for pair in usable for cell in pair.runs])
     for several in [[pair] for pair in same] + ([same] if len(same) > 1 else []):
         row = _joint(several)
-        row["effective_blocks"] = m if usable else NAN
         row["expected"] = float(np.exp(np.mean([np.log(_forcing_ratio(pair)) for pair in several])))
         row["expected_leading_order"] = row["groups_high"] * row["G_high"] / (row["groups_low"] * row["G_low"])
-        both = [tuple(scatter(cell, m) for cell in pair.runs) for pair in several if pair in usable]
-        for quantity, function in (("scatter_raw", variance_ratio), ("scatter", corrected_ratio)):
-            own = [[x.variance if quantity == "scatter_raw" else x.own for x in sides] for sides in both]
+        kinds = (
+            ("scatter_raw", variance_ratio, m),
+            ("scatter_runs", variance_ratio, 1.0),
+            ("scatter", corrected_ratio, m),
+        )
+        for quantity, function, counted in kinds:
+            both = [tuple(scatter(cell, counted) for cell in pair.runs) for pair in several if pair in usable]
+            own = [[x.own if quantity == "scatter" else x.variance for x in sides] for sides in both]
             used = [sides for sides, values in zip(both, own, strict=True) if min(values) > 0]
             values = (
                 dict(zip(("value_low", "value_high"), own[0], strict=True)) if len(several) == len(own) == 1 else {}
@@ -169,7 +173,8 @@ def _scatters(same: list[Pair], alpha: float) -> Iterator[dict]:
             result = function(used, alpha)
             shape = exponent(result, row["G_low"], row["G_high"])
             note = _no_ratio(row, len(several), len(used), quantity)
-            yield row | {"quantity": quantity, **values, **result, **shape, "note": note}
+            blocks_counted = {"effective_blocks": counted if usable else NAN}
+            yield row | {"quantity": quantity, **values, **result, **shape, **blocks_counted, "note": note}
 
 
 def _joint(several: list[Pair]) -> dict:
@@ -186,7 +191,7 @@ def _no_ratio(row: dict, models: int, used: int, quantity: str) -> str:
         return ""
     if models > 1:
         return f"{models - used} of {models} models left out: no ratio of variances"
-    if min(row["n_low"], row["n_high"]) < 2 or quantity == "scatter_raw":
+    if min(row["n_low"], row["n_high"]) < 2 or quantity != "scatter":
         return _no_interval(row["n_low"], row["n_high"])
     return "no ratio: the batches' sampling noise makes all of the scatter"
 

@@ -10,7 +10,7 @@ from grpo_dynamics.tables import NOT_NEGATIVE, POSITIVE, SHARE, G, column, schem
 EQUAL_COMPLETIONS, EQUAL_PROMPTS = "equal completions", "equal prompts"
 COMPARISONS = (EQUAL_COMPLETIONS, EQUAL_PROMPTS)
 DIFFERENCES = ("plateau", "mean_reward", "trajectory")
-SCATTERS = ("scatter_raw", "scatter")
+SCATTERS = ("scatter_raw", "scatter_runs", "scatter")
 RATIOS = ("half_rise", "half_rise_adam", "spread", "variance")
 ALL_MODELS = "all"  # the rows pooled over the models
 
@@ -27,8 +27,9 @@ GROUP_SIZE = schema(
         "quantity": column(
             str,
             "what is compared: plateau (R_inf of the identifiable runs), mean_reward (over all steps), trajectory (the "
-            "mean reward in each tenth of the run), scatter_raw (variance between runs, mean over the tenths), scatter "
-            "(the same without the batches' sampling noise), half_rise (steps to half of the rise), half_rise_adam "
+            "mean reward in each tenth of the run), scatter_raw (variance between runs, mean over the tenths), "
+            "scatter_runs (the same with every run counted once, however many independent tenths it has), scatter "
+            "(scatter_raw without the batches' sampling noise), half_rise (steps to half of the rise), half_rise_adam "
             "(the same, expected with Adam's normalisation), spread (within-group standard deviation over "
             "sqrt(p(1-p)), at equal reward p), variance (within-group variance over p(1-p), at equal p)",
             pa.Check.isin(DIFFERENCES + SCATTERS + RATIOS),
@@ -54,7 +55,8 @@ GROUP_SIZE = schema(
         ),
         "high": number("upper end of it; inf where the data set none"),
         "p": number(
-            "p-value of no dependence on G: that the difference is 0, that the variances are equal (scatter_raw), or "
+            "p-value of no dependence on G: that the difference is 0, that the variances are equal (scatter_raw, "
+            "scatter_runs), or "
             "that the ratio is expected_leading_order (half_rise, spread, variance)",
             SHARE,
         ),
