@@ -12,7 +12,7 @@ from simulated import CONFIG, OPTIONS, study
 from grpo_dynamics import tables
 from grpo_dynamics.analysis.bootstrap import bootstrap_intervals, resample
 from grpo_dynamics.analysis.calibration import calibrate, simulate
-from grpo_dynamics.analysis.fit_table import aicc, covered_at, f_test, fit_runs, fit_series, fitted_curve
+from grpo_dynamics.analysis.fit_table import aicc, covered_at, f_test, fit_runs, fit_series, fitted_curve, identify
 from grpo_dynamics.analysis.fits import fit
 from grpo_dynamics.analysis.intervals import r_squared
 from grpo_dynamics.analysis.profile import profile_interval
@@ -230,3 +230,54 @@ def test_calibration_counts_what_it_says():
     assert flat["reason"] == "no trend"
     assert pd.isna(flat["accepted"]) == (flat["intervals"] == 0)
     assert flat["identifiable"] <= 2
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 0.3, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("n", [12, 150])
+def test_any_constant_series_has_no_trend(value, n):
+    assert set(rows(np.arange(float(n)), np.full(n, value))["reason"]) <= {"no trend", "too short"}
+
+
+@pytest.mark.parametrize("n", [20, 240])
+def test_a_run_that_starts_with_zeros_is_fitted(n):
+    t = np.arange(float(n))
+    y = np.random.default_rng(0).binomial(96, 0.8 / (1 + np.exp(-(t - n / 2) / (n / 20)))) / 96
+    y[: n // 5] = 0
+    found = rows(t, y)
+    assert found["r2"].notna().all()
+    assert found.loc["logistic", "r2"] > 0.9
+
+
+def test_a_falling_reward_says_so():
+    assert set(rows(T, noisy(three_phase(T, 0.8, 0.2, 0.1, 1.5), 0.02, 8))["reason"]) == {"reward falls"}
+
+
+def test_a_plateau_at_the_end_of_the_range_has_an_interval_up_to_it():
+    """Rewards that level off at 1: the plateau's interval ends there, and its lower end is below."""
+    held = []
+    for seed in range(15):
+        y = np.random.default_rng(seed).binomial(96, three_phase(T, 0.2, 1.0, 0.06, 1.0)) / 96
+        found = rows(T, y).loc["law"]
+        if "R_inf" in found["at_bound"]:
+            held.append(found["R_inf_low"])
+            assert found["R_inf_high"] == 1
+    assert len(held) > 3
+    assert all(0.97 < low < 1 for low in held)
+
+
+def test_resampled_noise_gives_back_what_the_fit_took():
+    """At 20 points and 4 parameters the residuals are sqrt(20 / 16) too small."""
+    t = np.arange(20.0)
+    sizes, kept = [], []
+    for seed in range(30):
+        found = fit("law", t, noisy(three_phase(t, 0.1, 0.8, 0.5, 1.3), 0.02, seed))
+        sizes.append(np.std(resample(found, 400, 4, seed) - found.fitted))
+        kept.append(np.sqrt(found.sse / 16))
+    assert np.mean(sizes) == pytest.approx(np.mean(kept), rel=0.04)
+
+
+def test_wandering_alone_is_no_trend():
+    """Over 60 series without a trend but with memory, at most 9 are taken for one (binomial, p < 0.003 for more)."""
+    truth = {"R_0": 0.4, "R_inf": 0.4, "w0": 0.1, "zeta": 1.3, "G": 4, "prompts": 24, "wander": 0.04, "memory": 0.8}
+    found = [identify(*simulate(np.random.default_rng(seed), truth, 150, 0.25), QUICK)[3] for seed in range(60)]
+    assert sum(reason not in ("no trend", "no independent points") for reason in found) <= 9

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import run_log, study
 
-from grpo_dynamics.analysis import curves, search
+from grpo_dynamics.analysis import kernels
 from grpo_dynamics.analysis.fits import fit
 from grpo_dynamics.analysis.intervals import r2_interval, weighted_slope
 from grpo_dynamics.analysis.noise import covariance, inflation, lag1
 from grpo_dynamics.analysis.problem import curve, named
 from grpo_dynamics.analysis.series import cell_mean, heldout_reward, train_reward
 from grpo_dynamics.theory.law import exponential, three_phase
+from grpo_dynamics.theory.rivals import flow
 
 T = np.arange(150.0)
 STORED = json.loads((Path(__file__).parent / "data" / "fits.json").read_text())
@@ -75,7 +76,7 @@ def test_compiled_curves_and_derivatives_are_the_theory_s(name):
     found = fit(name, T, np.clip(curve(name, T, values), 0, 1))
     p, u = found.problem, found.u + 0.05
     value, slope = np.empty(len(T)), np.empty((len(T), len(u)))
-    curves.evaluate(p.code, u, p.t, p.width, 0.0, 1.0, value, slope)
+    kernels.evaluate(p.code, u, p.t, p.width, 0.0, 1.0, value, slope)
     exact = curve(name, T, {k: v for k, v in named(p, u).items() if not (name == "flow" and k == "R_inf")})
     np.testing.assert_allclose(value, exact, atol=1e-7)
     for j in range(len(u)):
@@ -83,8 +84,8 @@ def test_compiled_curves_and_derivatives_are_the_theory_s(name):
         up[j] += 1e-5
         down[j] -= 1e-5
         high, low = np.empty(len(T)), np.empty(len(T))
-        curves.evaluate(p.code, up, p.t, p.width, 0.0, 1.0, high, other)
-        curves.evaluate(p.code, down, p.t, p.width, 0.0, 1.0, low, other)
+        kernels.evaluate(p.code, up, p.t, p.width, 0.0, 1.0, high, other)
+        kernels.evaluate(p.code, down, p.t, p.width, 0.0, 1.0, low, other)
         np.testing.assert_allclose(slope[:, j], (high - low) / 2e-5, atol=1e-7)
 
 
@@ -156,7 +157,7 @@ def test_projection_is_the_best_within_limits(y, k, other):
     def cost(start, end):
         return np.sum((start * shape + end * (1 - shape) - y) ** 2)
 
-    start, end = search.project(shape, y, 0.0, 1.0, False, False, 0.5, 0.5)
+    start, end = kernels.project(shape, y, 0.0, 1.0, False, False, 0.5, 0.5)
     assert 0 <= start <= 1
     assert 0 <= end <= 1
     assert cost(start, end) <= cost(*other) + 1e-9
@@ -257,3 +258,32 @@ def test_bad_input_names_what_was_found():
         fit("law", T, T / 150, width=5)
     with pytest.raises(ValueError, match="expected zeta among the start values of law"):
         fit("law", T, T / 150, start={"k": 0.1})
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("k", [0.05, 0.5, 3.0])
+def test_the_compiled_flow_is_accurate(beta, k):
+    p = fit("flow", T, flow(T, 0.2, 0.5, 0.1)).problem
+    value, slope = np.empty(len(T)), np.empty((len(T), 3))
+    kernels.evaluate(p.code, np.array([0.3, beta, np.log(k)]), p.t, p.width, 0.0, 1.0, value, slope)
+    np.testing.assert_allclose(value, flow(T, 0.3, beta, k), atol=1e-6)
+
+
+def test_errors_of_few_points_are_not_too_small():
+    """Without the degrees of freedom that 4 parameters take from 12 points, errors are sqrt(12 / 8) too small."""
+    rng = np.random.default_rng(9)
+    jacobian = np.vander(np.linspace(-1, 1, 12), 4)
+    projection = jacobian @ np.linalg.pinv(jacobian)
+    true = np.diag(np.linalg.inv(jacobian.T @ jacobian))
+    found = []
+    for _ in range(200):
+        y = rng.normal(size=12)
+        found.append(np.diag(covariance(jacobian, y - projection @ y)[0]) / true)
+    assert 0.9 < np.mean(found) < 2.5
+
+
+def test_overlapping_averages_are_refused_for_the_flow():
+    t = np.arange(10.0, 60.0)
+    with pytest.raises(ValueError, match="averages overlap"):
+        fit("flow", t, t / 100, width=8)
+    assert fit("law", t, t / 100, width=8).sse < 1

@@ -7,9 +7,9 @@ FIT_CODE = code(
     *(
         f"analysis/{name}.py"
         for name in [
-            "curves",
+            "kernels",
+            "tables_fits",
             "problem",
-            "search",
             "noise",
             "fits",
             "profile",

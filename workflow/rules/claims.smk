@@ -52,6 +52,8 @@ rule claims:
                     "series",
                     "pages",
                     "tables",
+                    "tables_groups",
+                    "tables_predictions",
                 ]
             ),
             "bandit/replicas.py",

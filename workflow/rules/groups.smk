@@ -10,6 +10,7 @@ rule group_size:
             "analysis/group_means.py",
             "analysis/group_scatter.py",
             "analysis/finite_group_runs.py",
+            "analysis/tables_groups.py",
             "analysis/series.py",
         ),
         runs=f"{RESULTS}/runs.csv",
@@ -44,7 +45,7 @@ rule group_size:
 rule power:
     input:
         script=f"{SCRIPTS}/power.py",
-        code=code("analysis/power.py"),
+        code=code("analysis/power.py", "analysis/tables_groups.py"),
     output:
         f"{RESULTS}/power.csv",
     log:

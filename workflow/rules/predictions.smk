@@ -10,6 +10,7 @@ rule predictions:
             "analysis/predict.py",
             "analysis/prediction_scores.py",
             "analysis/prediction_table.py",
+            "analysis/tables_predictions.py",
             "analysis/intervals.py",
             "analysis/series.py",
             "seeds.py",
@@ -36,7 +37,7 @@ rule predictions:
                 "mu": config["grpo"]["mu"],
                 "K_ref": config["grpo"]["K_ref"],
                 "alpha": config["analysis"]["alpha"],
-                "block_length": config["analysis"].get("block_length"),
+                "block_length": config["analysis"]["block_length"],
             }
         ),
     message:
@@ -53,7 +54,9 @@ rule figure_predictions:
             "theory/law.py",
             "theory/rivals.py",
             "analysis/predict.py",
+            "analysis/prediction_scores.py",
             "analysis/prediction_table.py",
+            "analysis/tables_predictions.py",
             "analysis/series.py",
             "figures/style.py",
             "figures/predictions.py",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from grpo_dynamics.analysis import search
+from grpo_dynamics.analysis import kernels
 from grpo_dynamics.analysis.fits import Fit
 from grpo_dynamics.analysis.noise import local_variance
 from grpo_dynamics.analysis.problem import named_all
@@ -52,7 +52,7 @@ def bootstrap_intervals(
     """
     p = fit.problem
     series = resample(fit, replicates, block_length, seed)
-    found = search.refit(p.code, fit.u, p.t, p.width, series, p.lower, p.upper, *p.limits)
+    found = kernels.refit(p.code, fit.u, p.t, p.width, series, p.lower, p.upper, *p.limits)
     ends = [(1 - level) / 2, (1 + level) / 2]
     intervals = {}
     for name, values in named_all(p, found).items():

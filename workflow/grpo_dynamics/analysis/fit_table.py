@@ -15,7 +15,7 @@ from grpo_dynamics.analysis.bootstrap import bootstrap_intervals
 from grpo_dynamics.analysis.fits import Fit, fit
 from grpo_dynamics.analysis.intervals import r_squared
 from grpo_dynamics.analysis.problem import curve
-from grpo_dynamics.analysis.profile import profile_interval
+from grpo_dynamics.analysis.profile import noise_of, profile_interval
 from grpo_dynamics.analysis.series import all_series
 from grpo_dynamics.analysis.tables_fits import CURVES, FITS
 from grpo_dynamics.theory.law import phases
@@ -52,7 +52,7 @@ def f_test(sse_small: float, sse_large: float, added: int, dof: float, n: int = 
 def covered_at(found: Fit, share: float) -> float:
     """Steps until a share of the fitted way from R_0 to R_inf is first covered; NaN for a curve without a rise."""
     start, end = found.estimates["R_0"], found.estimates["R_inf"]
-    if start == end:
+    if abs(end - start) < 1e-9:
         return NAN
     if "zeta" in found.estimates:
         latest = phases(found.estimates["w0"], found.estimates["zeta"]).rapid_rise_end * 1.001
@@ -62,7 +62,11 @@ def covered_at(found: Fit, share: float) -> float:
             latest *= 2
             if latest > 1e9:
                 return NAN
-    return float(brentq(lambda t: (found.curve(t) - start) / (end - start) - share, 0.0, latest, rtol=1e-6))
+
+    def beyond(t: float) -> float:
+        return float((found.curve(t) - start) / (end - start) - share)
+
+    return float(brentq(beyond, 0.0, latest, rtol=1e-6)) if beyond(0.0) < 0 < beyond(latest) else NAN
 
 
 def why_not_identifiable(law: Fit, single: Fit, R_inf: tuple[float, float], options: dict) -> str:
@@ -78,9 +82,10 @@ def why_not_identifiable(law: Fit, single: Fit, R_inf: tuple[float, float], opti
         The config's `analysis`: alpha, plateau_covered.
     """
     y, limits = law.problem.y, law.problem.limits
-    constant = float(np.sum((y - y.mean()) ** 2))
-    if constant == 0:
+    start, end = law.estimates["R_0"], law.estimates["R_inf"]
+    if np.ptp(y) == 0 or start == end:
         return "no trend"
+    constant = float(np.sum((y - y.mean()) ** 2))
     # The law's noise, since the exponential's lack of fit would pass for autocorrelation.
     dof = law.n_effective - len(single.u)
     if dof < 1:
@@ -90,12 +95,13 @@ def why_not_identifiable(law: Fit, single: Fit, R_inf: tuple[float, float], opti
     if f_test(constant, single.sse, 2, dof, len(y) - len(single.u), widening) > options["alpha"]:
         return "no trend"
     w0, zeta, last = law.estimates["w0"], law.estimates["zeta"], law.problem.t[-1]
-    start, end = law.estimates["R_0"], law.estimates["R_inf"]
+    if end < start:
+        return "reward falls"
     # Below zeta = 1 the law passes its plateau on its way; the envelope says how far the swing has settled.
-    left = abs(float(law.curve(last)) - end) / abs(end - start)
+    left = abs(float(law.curve(last)) - end) / (end - start)
     left = max(left, float(np.exp(-zeta * w0 * last))) if zeta < 1 else left
     unbounded = R_inf[0] <= limits[0] or R_inf[1] >= limits[1] or not np.all(np.isfinite(R_inf))
-    wide = R_inf[1] - R_inf[0] > (1 - options["plateau_covered"]) * abs(end - start)
+    wide = not R_inf[1] - R_inf[0] <= (1 - options["plateau_covered"]) * (end - start)  # also without an interval
     return "plateau not reached" if 1 - left < options["plateau_covered"] or (unbounded and wide) else ""
 
 
@@ -155,14 +161,13 @@ def _row(found: Fit, options: dict) -> dict:
 
 
 def _nested(law: Fit, single: Fit) -> dict[str, float]:
-    """F-tests of the law against the exponential."""
+    """F-tests of the law against the exponential; the second is empty where no independent point carries zeta."""
     dof = len(law.problem.y) - len(law.u)
-    zeta = law.widening["zeta"]
-    effective = min(law.points["zeta"], law.n_effective - len(law.u)) if np.isfinite(zeta) else law.n_effective
-    widening = zeta if np.isfinite(zeta) else len(law.problem.y) / law.n_effective
+    widening, points = noise_of(law, "zeta")
+    effective = min(points, law.n_effective - len(law.u))
     return {
         "f_p": f_test(single.sse, law.sse, 1, dof),
-        "f_p_effective": f_test(single.sse, law.sse, 1, effective, dof, widening),
+        "f_p_effective": f_test(single.sse, law.sse, 1, effective, dof, widening) if effective >= 1 else NAN,
     }
 
 

@@ -6,8 +6,8 @@
     logistic, gompertz, flow, flow_ceiling                             theory.rivals
 
 Law and exponential are fitted by variable projection, the others in all three parameters, all with analytic Jacobians,
-from several starts and within bounds (analysis.search). Bounds: R_0 and R_inf in the reward's range; k from 0.1 /
-duration to 10 / sampling interval, for the flow ten times as much; zeta from 0.05 to 50. At zeta = 50 the law differs
+from several starts and within bounds (analysis.kernels). Bounds: R_0 and R_inf in the reward's range; k from 0.1 /
+duration to 10 / sampling interval; zeta from 0.05 to 50; the flow's beta from 0 to 20. At zeta = 50 the law differs
 from the exponential by less than 0.0003 of the rise.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from grpo_dynamics.analysis import curves, search
+from grpo_dynamics.analysis import kernels
 from grpo_dynamics.analysis.noise import covariance, lag1
 from grpo_dynamics.analysis.problem import AT_BOUND, Problem, coordinates, curve, named, problem, starts
 
@@ -142,9 +142,9 @@ def fit(
         If the series is too short, unordered or not finite, or an argument is outside its domain.
     """
     p = problem(name, t, y, limits, width)
-    tried = starts(p) if start is None else coordinates(p, start)[None]
+    tried = starts(p) if start is None else np.clip(coordinates(p, start)[None], p.lower, p.upper)
     fixed = np.zeros(len(p.lower), np.bool_)
-    u, _, best, evaluations = search.search_all(p.code, tried, p.t, p.width, p.y, p.lower, p.upper, fixed, *p.limits)
+    u, _, best, evaluations = kernels.search_all(p.code, tried, p.t, p.width, p.y, p.lower, p.upper, fixed, *p.limits)
     shown = {key: value for key, value in named(p, tried[best]).items() if not key.startswith("R_")}
     return finish(p, u, evaluations, " ".join(f"{key}={value:.3g}" for key, value in shown.items()))
 
@@ -152,7 +152,7 @@ def fit(
 def finish(p: Problem, u: np.ndarray, evaluations: int, start: str) -> Fit:
     """What can be said of a search's result `u`."""
     value, slope = np.empty(len(p.t)), np.empty((len(p.t), len(u)))
-    curves.evaluate(p.code, u, p.t, p.width, *p.limits, value, slope)
+    kernels.evaluate(p.code, u, p.t, p.width, *p.limits, value, slope)
     near = np.minimum(u - p.lower, p.upper - u) < AT_BOUND
     stuck = tuple(name for name, at in zip(p.names, near, strict=True) if at)
     residuals = p.y - value

@@ -14,7 +14,7 @@ def r_squared(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 
 def r2_interval(r2: float, n: float, alpha: float) -> tuple[float, float]:
-    """Interval of R^2 by Fisher's transform of R, with n (effective) points."""
+    """Interval of R^2 by Fisher's transform of R, with n (effective) points; for a curve in time it is conservative."""
     if not (0 <= r2 < 1 and n > 3):
         return float("nan"), float("nan")
     half = stats.norm.ppf(1 - alpha / 2) / np.sqrt(n - 3)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from grpo_dynamics.analysis import curves
+from grpo_dynamics.analysis import kernels
 from grpo_dynamics.theory import law, rivals
 
 ZETA_BOUNDS = (0.05, 50.0)
@@ -18,13 +18,13 @@ START_RATE = (0.5, 2.0, 5.0, 15.0)  # times 1 / duration
 START_BETA = (0.0, 1.0)
 AT_BOUND = 1e-4  # distance to a bound, in the parameter or its logarithm
 _CODES = {
-    "law": curves.LAW,
-    "law_overdamped": curves.LAW,
-    "exponential": curves.EXPONENTIAL,
-    "logistic": curves.LOGISTIC,
-    "gompertz": curves.GOMPERTZ,
-    "flow": curves.FLOW,
-    "flow_ceiling": curves.CEILING,
+    "law": kernels.LAW,
+    "law_overdamped": kernels.LAW,
+    "exponential": kernels.EXPONENTIAL,
+    "logistic": kernels.LOGISTIC,
+    "gompertz": kernels.GOMPERTZ,
+    "flow": kernels.FLOW,
+    "flow_ceiling": kernels.CEILING,
 }
 _FUNCTIONS = {
     "law": law.three_phase,
@@ -65,7 +65,7 @@ class Problem:
 def curve(name: str, t: ArrayLike, estimates: dict[str, float], limits: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
     """A curve by name at times `t`, in steps; growth curves and flows live within `limits`."""
     function, (low, high) = _FUNCTIONS[name], limits
-    if _CODES[name] <= curves.EXPONENTIAL:
+    if _CODES[name] <= kernels.EXPONENTIAL:
         return function(t, **estimates)
     if name == "flow":
         start = (estimates["R_0"] - low) / (high - low)
@@ -102,6 +102,8 @@ def problem(
     if name in ("law", "law_overdamped"):
         bounds.append((0.0 if name == "law_overdamped" else np.log(ZETA_BOUNDS[0]), np.log(ZETA_BOUNDS[1])))
     elif name != "exponential":
+        if name == "flow" and np.any(t[1:] - width[1:] + 1 <= t[:-1]):
+            raise ValueError("fit: found rows whose averages overlap, expected none for the curve flow")
         if not np.isfinite(high - low):
             raise ValueError(f"limits: found {low:g} and {high:g}, expected finite ones for {name}")
         inner = low + 1e-4 * (high - low)
@@ -112,23 +114,27 @@ def problem(
 
 
 def starts(p: Problem) -> np.ndarray:
+    """The grid of starts of a search, (starts, coordinates), within its bounds."""
     duration = p.t[-1] - p.t[0]
-    if p.code == curves.LAW:
+    if p.code == kernels.LAW:
         zetas = [zeta for zeta in START_ZETA if np.log(zeta) > p.lower[3]]
         # Below zeta = 1 the time scale is 1 / w0 = 1 / (2 zeta k), so that k is scaled to keep it.
         searched = [(rate / duration / min(1.0, 2 * zeta), zeta) for zeta in zetas for rate in START_RATE]
-        return np.array([[0.0, 0.0, *np.log(pair)] for pair in searched])
-    if p.code == curves.EXPONENTIAL:
-        return np.array([[0.0, 0.0, np.log(rate / duration)] for rate in START_RATE])
+        return np.clip([[0.0, 0.0, *np.log(pair)] for pair in searched], p.lower, p.upper)
+    if p.code == kernels.EXPONENTIAL:
+        return np.clip([[0.0, 0.0, np.log(rate / duration)] for rate in START_RATE], p.lower, p.upper)
     part = max(len(p.y) // 10, 1)
     first, last = float(np.mean(p.y[:part])), float(np.mean(p.y[-part:]))
+    # The flows rise at most by k / 8 per step, at p = 1/2.
+    scale = 8 if p.curve.startswith("flow") else 1
+    rates = np.log(scale * np.array(START_RATE) / duration)
     if p.curve == "flow":
-        # It rises at most by k / 8 per step, at p = 1/2.
-        return np.array([[first, beta, np.log(8 * rate / duration)] for rate in START_RATE for beta in START_BETA])
+        return np.clip([[first, beta, rate] for rate in rates for beta in START_BETA], p.lower, p.upper)
     if p.curve == "flow_ceiling":  # which only rises
-        first, last = min(first, last - 1e-3), max(last, first + 1e-3)
-        return np.array([[first, last, np.log(8 * rate / duration)] for rate in START_RATE])
-    return np.array([[first, last, np.log(rate / duration)] for rate in START_RATE])
+        gap = 1e-3 * (p.upper[1] - p.lower[1])
+        first = min(max(first, p.lower[0]), last - gap, p.upper[1] - gap)
+        first, last = max(first, p.lower[0]), max(last, max(first, p.lower[0]) + gap)
+    return np.clip([[first, last, rate] for rate in rates], p.lower, p.upper)
 
 
 def named_all(p: Problem, u: np.ndarray) -> dict[str, np.ndarray]:
@@ -139,7 +145,7 @@ def named_all(p: Problem, u: np.ndarray) -> dict[str, np.ndarray]:
         ends = [rivals.flow_fixed_point((start - low) / (high - low), beta) for start, beta in u[:, :2]]
         return {"R_0": u[:, 0], "R_inf": low + (high - low) * np.array(ends), "beta": u[:, 1], "k": k}
     values = {"R_0": u[:, 0], "R_inf": u[:, 1]}
-    if p.code != curves.LAW:
+    if p.code != kernels.LAW:
         return values | {"k": k}
     zeta = np.exp(u[:, 3])
     return values | {"w0": 2 * k * zeta, "zeta": zeta}
@@ -158,6 +164,6 @@ def coordinates(p: Problem, values: Mapping[str, float]) -> np.ndarray:
             u[j] = np.log(values["w0"] / (2 * values["zeta"]))
         elif name in values:
             u[j] = np.log(values[name]) if j >= 2 else values[name]
-        elif j >= 2 or p.code > curves.EXPONENTIAL:
+        elif j >= 2 or p.code > kernels.EXPONENTIAL:
             raise ValueError(f"start: found {', '.join(values)}, expected {name} among the start values of {p.curve}")
     return u

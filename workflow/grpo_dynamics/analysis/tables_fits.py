@@ -9,7 +9,7 @@ from grpo_dynamics.tables import MODEL, NOT_NEGATIVE, POSITIVE, SHARE, G, column
 
 # The law and its rivals, as in theory.law and theory.rivals.
 CURVES = ("law", "law_overdamped", "exponential", "logistic", "gompertz", "flow", "flow_ceiling")
-REASONS = ("", "too short", "no trend", "no independent points", "plateau not reached")
+REASONS = ("", "too short", "no trend", "no independent points", "reward falls", "plateau not reached")
 
 
 def _parameter(name: str, meaning: str, *checks: pa.Check) -> dict[str, pa.Column]:
@@ -48,9 +48,7 @@ FITS = schema(
         "beta": number("weight of the flow's KL anchor", NOT_NEGATIVE),
         "beta_se": number("standard error of beta; empty at a bound"),
         "r2": number("R^2 on the raw series"),
-        "r2_smoothed": number(
-            "R^2 on the running mean over smoothing_steps rewards, of the curve fitted to the raw ones"
-        ),
+        "r2_smoothed": number("R^2 on the running mean over smoothing rewards, of the curve fitted to the raw ones"),
         "r2_early": number("R^2 over the early phase (first early_share of the series)"),
         "r2_forecast": number("R^2 on the rest of the curve fitted to the first forecast_share of the series alone"),
         "rmse_forecast": number("root mean square error of that forecast, in units of reward", NOT_NEGATIVE),
@@ -58,11 +56,13 @@ FITS = schema(
         "sse_early": number("residual sum of squares in the early phase", NOT_NEGATIVE),
         "n_early": column("Int64", "rewards of the early phase", NOT_NEGATIVE),
         "aicc": number("corrected Akaike criterion (the parameters and the variance)"),
-        "f_p": number("p-value of the F-test against the exponential, residuals taken as independent (law only)"),
-        "f_p_effective": number("the same with the effective number of points"),
+        "f_p": number("p-value of the F-test against the exponential, residuals taken as independent (laws only)"),
+        "f_p_effective": number(
+            "the same with the noise's autocorrelation; empty where no independent point carries zeta"
+        ),
         "autocorrelation": number("lag-1 autocorrelation of the residuals"),
         "n_effective": number("independent points that the residuals' autocorrelation leaves", POSITIVE),
-        "slow_start_end": number("steps until the fitted rate of rise first reaches half of its maximum (law only)"),
+        "slow_start_end": number("steps until the fitted rate of rise first reaches half of its maximum (laws only)"),
         "half_rise": number("steps until half of the fitted way from R_0 to R_inf is covered"),
         "plateau_start": number("steps until 95 % of the fitted way is covered"),
         "evaluations": column("Int64", "evaluations of the curve, all starts together", NOT_NEGATIVE),
