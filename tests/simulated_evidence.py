@@ -111,7 +111,7 @@ def evidence() -> Evidence:
     fits = fits_table()
     calibration = pd.DataFrame(
         {"scenario": ["a", "b"], "parameter": "zeta", "method": "profile", "coverage": [0.94, 0.96]}
-        | {"runs": 9, "identifiable": 9}
+        | {"accepted": [True, True]}
     )
     group_size = group_size_table()
     transfer = pd.DataFrame(

@@ -279,7 +279,7 @@ def test_errors_of_few_points_are_not_too_small():
     for _ in range(200):
         y = rng.normal(size=12)
         found.append(np.diag(covariance(jacobian, y - projection @ y)[0]) / true)
-    assert 0.9 < np.mean(found) < 2.5
+    assert 1.3 < np.mean(found) < 2.2  # 1.1 without them; above 1, since they allow for a correlation too
 
 
 def test_overlapping_averages_are_refused_for_the_flow():

@@ -17,7 +17,7 @@ from statsmodels.stats.proportion import proportion_confint
 from grpo_dynamics import seeds
 from grpo_dynamics.analysis.bootstrap import bootstrap_intervals
 from grpo_dynamics.analysis.fit_table import PARAMETERS, identify
-from grpo_dynamics.analysis.tables_fits import CALIBRATION
+from grpo_dynamics.analysis.tables_fits import CALIBRATION, LEAST_IDENTIFIABLE
 from grpo_dynamics.theory.law import three_phase
 
 METHODS = ("profile", "bootstrap")
@@ -48,8 +48,8 @@ def simulate(rng: np.random.Generator, truth: dict, steps: int, correlation: flo
     return t, successes.mean(axis=1) / truth["G"]
 
 
-def _coverage(intervals: np.ndarray, value: float, alpha: float, accepted: tuple[float, float]) -> dict:
-    """Of intervals (runs, 2), NaN where none is given; `accepted` is the range of coverages that count as right."""
+def _coverage(intervals: np.ndarray, value: float, alpha: float) -> dict:
+    """Of intervals (runs, 2), NaN where none is given."""
     given = intervals[~np.isnan(intervals).any(axis=1)]
     below, above = int((value < given[:, 0]).sum()), int((value > given[:, 1]).sum())
     n, covered = len(given), len(given) - below - above
@@ -64,7 +64,6 @@ def _coverage(intervals: np.ndarray, value: float, alpha: float, accepted: tuple
             "median_width": float(np.median(width)),
         }
         row["open_share"] = float(np.mean(np.isinf(width)))
-        row["accepted"] = accepted[0] <= covered / n <= accepted[1]
     return row
 
 
@@ -111,6 +110,10 @@ def calibrate(options: dict, study: dict, seed: int, report: Callable[[int], Non
             row = common | {"parameter": key, "method": method, "truth": float(truth[key])}
             row["median_estimate"] = float(medians[PARAMETERS.index(key)])
             given = np.array(intervals, float).reshape(-1, 2)
-            rows.append(row | _coverage(given, truth[key], options["alpha"], study["accepted"]))
+            row |= _coverage(given, truth[key], options["alpha"])
+            if row["intervals"] and row["identifiable"] >= LEAST_IDENTIFIABLE * row["runs"]:
+                low, high = study["accepted"]
+                row["accepted"] = low <= row["coverage"] <= high
+            rows.append(row)
     table = pd.DataFrame(rows).reindex(columns=list(CALIBRATION.columns))
     return table.astype({"accepted": "boolean"})

@@ -125,8 +125,8 @@ def _forecasts(evidence: Evidence, cells: pd.DataFrame, curves: tuple[str, ...])
 def _calibrated(evidence: Evidence) -> str:
     """How often zeta's interval contains the truth on simulated runs."""
     rows = evidence.calibration
-    rows = rows[rows["identifiable"] >= 0.5 * rows["runs"]]  # of a series without a plateau, few are taken for one
-    coverage = rows.loc[(rows["parameter"] == "zeta") & (rows["method"] == "profile"), "coverage"].dropna()
+    rows = rows[(rows["parameter"] == "zeta") & (rows["method"] == "profile")]
+    coverage = rows.loc[rows["accepted"].notna(), "coverage"]
     if coverage.empty:
         return ""
     found = f"{extent(100 * coverage)} % ({len(coverage)} scenarios)"

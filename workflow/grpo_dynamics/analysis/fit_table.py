@@ -133,10 +133,9 @@ def _row(found: Fit, options: dict) -> dict:
     early = t <= t[0] + options["early_share"] * (t[-1] - t[0])
     smoothed = uniform_filter1d(y, options["smoothing"], mode="nearest")
     zeta = found.estimates.get("zeta")
-    row = {name: value for name, value in found.estimates.items()}
-    row |= {f"{name}_se": value for name, value in found.se.items()}
     return (
-        row
+        found.estimates
+        | {f"{name}_se": value for name, value in found.se.items()}
         | {
             "curve": found.problem.curve,
             "parameters": p,

@@ -25,12 +25,18 @@ from grpo_dynamics.analysis.group_scatter import (
     variance_ratio,
 )
 from grpo_dynamics.analysis.series import STUDY, cell_mean, each_run, train_reward
-from grpo_dynamics.analysis.tables_groups import ALL_MODELS, EQUAL_COMPLETIONS, EQUAL_PROMPTS, GROUP_SIZE, RATIOS
+from grpo_dynamics.analysis.tables_groups import (
+    ALL_MODELS,
+    EQUAL_COMPLETIONS,
+    EQUAL_PROMPTS,
+    GROUP_SIZE,
+    RATIOS,
+    VARIANT,
+)
 from grpo_dynamics.tables import check
 from grpo_dynamics.theory.finite_group import v_G
 
 NAN = float("nan")
-VARIANT = "equal_prompts"
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as tables have no truth value

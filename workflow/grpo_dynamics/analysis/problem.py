@@ -132,8 +132,8 @@ def starts(p: Problem) -> np.ndarray:
         return np.clip([[first, beta, rate] for rate in rates for beta in START_BETA], p.lower, p.upper)
     if p.curve == "flow_ceiling":  # which only rises
         gap = 1e-3 * (p.upper[1] - p.lower[1])
-        first = min(max(first, p.lower[0]), last - gap, p.upper[1] - gap)
-        first, last = max(first, p.lower[0]), max(last, max(first, p.lower[0]) + gap)
+        first = max(min(first, last - gap, p.upper[1] - gap), p.lower[0])
+        last = max(last, first + gap)
     return np.clip([[first, last, rate] for rate in rates], p.lower, p.upper)
 
 
@@ -157,7 +157,10 @@ def named(p: Problem, u: np.ndarray) -> dict[str, float]:
 
 
 def coordinates(p: Problem, values: Mapping[str, float]) -> np.ndarray:
-    """The search's coordinates of parameters by name; R_0 and R_inf may be left out of a law or an exponential."""
+    """The search's coordinates (p,) of parameters by name; R_0 and R_inf may be left out of a law or an exponential.
+
+    Raises ValueError where another coordinate has no value.
+    """
     u = np.zeros(len(p.lower))
     for j, name in enumerate(p.names):
         if name == "k" and "w0" in values:

@@ -9,6 +9,7 @@ from grpo_dynamics.tables import MODEL, NOT_NEGATIVE, POSITIVE, SHARE, G, column
 
 # The law and its rivals, as in theory.law and theory.rivals.
 CURVES = ("law", "law_overdamped", "exponential", "logistic", "gompertz", "flow", "flow_ceiling")
+LEAST_IDENTIFIABLE = 0.5  # share of a scenario's runs from which its coverage is judged: fewer are chance finds
 REASONS = ("", "too short", "no trend", "no independent points", "reward falls", "plateau not reached")
 
 
@@ -98,7 +99,12 @@ CALIBRATION = schema(
         "coverage": number("covered / intervals", SHARE),
         "low": number("lower end of its Wilson interval", SHARE),
         "high": number("upper end of its Wilson interval", SHARE),
-        "accepted": column("boolean", "whether the coverage lies in the config's range of right ones", nullable=True),
+        "accepted": column(
+            "boolean",
+            "whether the coverage lies in the config's range of right ones; empty where fewer than half of the runs "
+            "are identifiable",
+            nullable=True,
+        ),
         "median_width": number("median width of the intervals; inf where most are open"),
         "open_share": number("share of the intervals with an end that the data do not set", SHARE),
     },

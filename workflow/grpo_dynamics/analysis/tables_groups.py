@@ -9,6 +9,7 @@ from grpo_dynamics.tables import NOT_NEGATIVE, POSITIVE, SHARE, G, column, schem
 
 EQUAL_COMPLETIONS, EQUAL_PROMPTS = "equal completions", "equal prompts"
 COMPARISONS = (EQUAL_COMPLETIONS, EQUAL_PROMPTS)
+VARIANT = "equal_prompts"  # whose runs at the smallest G have the prompts per step of the study's own at the largest
 DIFFERENCES = ("plateau", "mean_reward", "trajectory")
 SCATTERS = ("scatter_raw", "scatter_runs", "scatter")
 RATIOS = ("half_rise", "half_rise_adam", "spread", "variance")

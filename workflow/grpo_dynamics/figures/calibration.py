@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from grpo_dynamics.figures import style
 
 LABELS = {"R_0": "$R_0$", "R_inf": r"$R_\infty$", "w0": r"$\omega_0$", "zeta": r"$\zeta$"}
-LEAST = 0.5  # share of identifiable runs from which a coverage is drawn: fewer are chance finds
 LOOKS = {"profile": (style.MEASURED, "o", style.MEASURED), "bootstrap": (style.PREDICTED, "s", "white")}
 
 
@@ -35,7 +34,7 @@ def calibration(table: pd.DataFrame, accepted: tuple[float, float]) -> Figure:
         for shift, (method, (color, marker, fill)) in zip((-0.15, 0.15), LOOKS.items(), strict=True):
             rows = table[(table["parameter"] == parameter) & (table["method"] == method)].set_index("scenario")
             rows = rows.loc[scenarios]
-            given = (rows["intervals"] > 0).to_numpy() & (rows["identifiable"] >= LEAST * rows["runs"]).to_numpy()
+            given = rows["accepted"].notna().to_numpy()
             place = np.arange(len(scenarios))[given] + shift
             value = rows["coverage"].to_numpy(float)[given]
             error = np.abs(rows.loc[given, ["low", "high"]].to_numpy(float).T - value)
@@ -45,7 +44,7 @@ def calibration(table: pd.DataFrame, accepted: tuple[float, float]) -> Figure:
             )  # fmt: skip
         axes.set_title(LABELS[parameter], loc="left")
         axes.set_xlabel("coverage")
-        axes.set_xlim(min(0.7, table["low"].where(table["identifiable"] >= LEAST * table["runs"]).min() - 0.01), 1.005)
+        axes.set_xlim(min(0.7, table["low"][table["accepted"].notna()].min() - 0.01), 1.005)
         axes.grid(axis="y", visible=False)
     first = table.drop_duplicates("scenario").set_index("scenario").loc[scenarios]
     names = [

@@ -13,11 +13,10 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from grpo_dynamics.analysis.series import each_run, train_reward
-from grpo_dynamics.analysis.tables_groups import COMPARISONS, EQUAL_COMPLETIONS, EQUAL_PROMPTS
+from grpo_dynamics.analysis.tables_groups import COMPARISONS, EQUAL_COMPLETIONS, EQUAL_PROMPTS, VARIANT
 from grpo_dynamics.figures import style
 
 WINDOW = 9  # steps of the running mean that the curves show
-VARIANT = "equal_prompts"
 COLORS = {EQUAL_COMPLETIONS: style.MEASURED, EQUAL_PROMPTS: "#b35806"}
 DASHES = {EQUAL_COMPLETIONS: "-", EQUAL_PROMPTS: (0, (1, 1))}
 RATIOS = {
