@@ -10,6 +10,7 @@ import pandera.pandas as pa
 import yaml
 
 from grpo_dynamics.analysis.tables import DIAGNOSTICS, TRANSFER, TRANSFER_SUMMARY
+from grpo_dynamics.analysis.tables_failures import CONFUSION, FAILURE_RUNS
 from grpo_dynamics.analysis.tables_fits import CALIBRATION, FITS
 from grpo_dynamics.analysis.tables_groups import GROUP_SIZE
 from grpo_dynamics.analysis.tables_predictions import RUN_PREDICTIONS
@@ -32,6 +33,8 @@ SCHEMAS = {
     "transfer": TRANSFER,
     "transfer_summary": TRANSFER_SUMMARY,
     "diagnostics": DIAGNOSTICS,
+    "failure_runs": FAILURE_RUNS,
+    "confusion": CONFUSION,
     "fixed_point": bandit.FIXED_POINT,
     "thresholds": bandit.THRESHOLDS,
     "trajectories": bandit.TRAJECTORIES,

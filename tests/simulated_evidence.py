@@ -11,8 +11,10 @@ import pandas as pd
 from simulated import CONFIG, SCHEMAS, bandit_tables, complete
 
 from grpo_dynamics.analysis.evidence import Evidence
+from grpo_dynamics.analysis.induced import confusion
 from grpo_dynamics.analysis.ledger import ledger
 from grpo_dynamics.analysis.tables import DIAGNOSTICS
+from grpo_dynamics.analysis.tables_failures import FAILURE_RUNS, FAILURES, NONE
 from grpo_dynamics.analysis.tables_groups import GROUP_SIZE
 from grpo_dynamics.analysis.tables_predictions import RUN_PREDICTIONS
 from grpo_dynamics.tables import check
@@ -105,6 +107,17 @@ def fits_table(models: Sequence[str] = MODELS) -> pd.DataFrame:
     )  # fmt: skip
 
 
+def failure_runs() -> pd.DataFrame:
+    """FAILURE_RUNS in which every induced failure is called right and healthy runs are silent."""
+    rows = [
+        (f"{failure} runs", failure, "llama", 4, seed, 100, failure, "" if failure == NONE else failure, onset, failure)
+        for failure, onset in [(NONE, np.nan), *((name, 20.0) for name in FAILURES)]
+        for seed in range(20 if failure == NONE else 4)
+    ]
+    table = pd.DataFrame(rows, columns=list(FAILURE_RUNS.columns)[:-2])
+    return table.assign(live_step=table["onset"] + 10, alarm_step=table["onset"] + 10)
+
+
 @cache
 def evidence() -> Evidence:
     """Tables, as their schemas have them, in which every claim that can be reproduced is."""
@@ -136,7 +149,7 @@ def evidence() -> Evidence:
     )  # fmt: skip
     diagnostics = pd.DataFrame(
         [
-            (model, G, seed, group, name, 1.0, 0.9, 1.1, 2.0, "above", "ok", "")
+            (model, G, seed, group, name, 1.0, 0.9, 1.1, 2.0, 4.0, "above", "ok", np.nan, "")
             for model in MODELS
             for G in (4, 16)
             for seed in (0, 1)
@@ -152,6 +165,8 @@ def evidence() -> Evidence:
         "transfer": transfer,
         "transfer_summary": summary,
         "diagnostics": diagnostics,
+        "failure_runs": failure_runs(),
+        "confusion": confusion(failure_runs(), 0.05),
     }
     return Evidence(
         **{name: complete(table, SCHEMAS[name]) for name, table in tables.items()},

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from conftest import ROOT
 
-from grpo_dynamics.config import ConfigError, resolve, variant_cells, variant_grpo
+from grpo_dynamics.config import ConfigError, failure_cells, failure_grpo, resolve, variant_cells, variant_grpo
 
 
 def test_the_default_config_is_valid(config):
@@ -156,3 +156,42 @@ def test_a_variant_of_an_unknown_model_is_refused(config):
     config["variants"]["eta_half"]["models"] = ["lama-tiny"]
     with pytest.raises(ConfigError, match=r"variants.eta_half.models: found \"lama-tiny\", allowed: "):
         resolve(config, ROOT)
+
+
+def test_failures_change_what_they_say(config):
+    grpo = failure_grpo(config, "hackable_reward")
+    assert grpo == config["grpo"] | config["failures"]["grpo"] | {"reward": "fails_open"}
+    cells = failure_cells(config)
+    assert len(cells) == 8 + 5 * 4
+    assert ("easy_prompts", "qwen2-tiny", 4, 3) in cells
+    config["failures"]["runs"]["healthy"] = None
+    assert len(failure_cells(config)) == 5 * 4
+    config["failures"] = None
+    assert failure_cells(config) == []
+    resolve(config, ROOT)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "expected"),
+    [
+        ("healthy", {"grpo": {"eta": 1.0}}, "failures.runs.healthy.grpo: unknown key eta; allowed: steps, "),
+        ("healthy", {"grpo": {"steps": 0}}, "failures.runs.healthy.grpo: steps: found 0, allowed: a value >= 1"),
+        ("healthy", {"model": "gpt"}, 'failures.runs.healthy: found the model "gpt", allowed: one of models: nemotron'),
+        (
+            "easy_prompts",
+            {"seeds": [9]},
+            "failures.runs.easy_prompts.trained: found G = 4 and seeds [9], allowed: those",
+        ),
+        (
+            "large_eta",
+            {"grpo": {"completions_per_step": 66}},
+            "failures.G: found 4, allowed: a divisor of failures.runs.",
+        ),
+    ],
+)
+def test_mistakes_in_failures_give_one_clear_line(config, kind, change, expected):
+    config["failures"]["runs"][kind] |= change
+    with pytest.raises(ConfigError) as caught:
+        resolve(config, ROOT)
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)

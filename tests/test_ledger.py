@@ -11,9 +11,23 @@ import pandas as pd
 import pytest
 from markupsafe import escape
 from simulated import CONFIG, complete
-from simulated_evidence import FAILS, HOLDS, MODELS, NO, PARTLY, UNTESTED, YES, changed, evidence, numbers, verdicts
+from simulated_evidence import (
+    FAILS,
+    HOLDS,
+    MODELS,
+    NO,
+    PARTLY,
+    UNTESTED,
+    YES,
+    changed,
+    evidence,
+    failure_runs,
+    numbers,
+    verdicts,
+)
 
 from grpo_dynamics.analysis.evidence import REGISTER, VERDICTS
+from grpo_dynamics.analysis.induced import confusion
 from grpo_dynamics.analysis.ledger import ledger
 from grpo_dynamics.analysis.pages import claims_page, table_page
 from grpo_dynamics.analysis.tables import CLAIMS
@@ -23,7 +37,7 @@ from grpo_dynamics.tables import check
 TEMPLATES = Path(__file__).parents[1] / "workflow" / "report"
 BEST = {
     **{f"C{i}": YES for i in range(1, 15)},
-    **{"C13": UNTESTED, "C15": YES, "C16": UNTESTED, "B2": HOLDS, "B3": HOLDS, "B4": HOLDS, "B5": HOLDS},
+    **{"C15": YES, "C16": UNTESTED, "B2": HOLDS, "B3": HOLDS, "B4": HOLDS, "B5": HOLDS},
 }
 
 
@@ -111,8 +125,44 @@ FLIPS = [
     ("C9", "fits", {"zeta_low": 0.8}, PARTLY),
     ("C9", "fits", {"zeta_low": 0.0, "zeta_high": np.inf}, PARTLY),
     ("C9", "fits", {"identifiable": False}, UNTESTED),
-    ("C9", "diagnostics", {"verdict": "fires"}, NO),
+    ("C9", "diagnostics", {"verdict": "warning"}, NO),
 ]
+
+
+def called(changes: dict[tuple[str, int], str]):
+    """The evidence with what some runs are called, by failure and seed, changed."""
+    runs = failure_runs()
+    for (failure, seed), name in changes.items():
+        runs.loc[(runs["induces"] == failure) & (runs["seed"] == seed), "called"] = name
+    return replace(evidence(), failure_runs=runs, confusion=confusion(runs, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({("decoupling", 0): "none"}, PARTLY),
+        ({("instability", 3): "degeneracy"}, PARTLY),
+        ({("decoupling", 0): "none", ("decoupling", 1): "none"}, NO),
+        ({("none", 0): "kl"}, YES),  # 1 of 20 healthy runs is 5 %
+        ({("none", 0): "kl", ("none", 1): "decoupling"}, PARTLY),
+    ],
+)
+def test_c13_counts_what_is_called_right_and_false_alarms(changes, verdict):
+    assert REGISTER["C13"].judge(called(changes)).verdict == verdict
+
+
+def test_c13_needs_all_four_failures_and_healthy_runs():
+    for missing, said in (("concentration", "concentration"), ("none", "healthy runs")):
+        runs = failure_runs()
+        runs = runs[runs["induces"] != missing]
+        finding = REGISTER["C13"].judge(replace(evidence(), failure_runs=runs, confusion=confusion(runs, 0.05)))
+        assert (finding.verdict, finding.numbers) == (UNTESTED, f"not made: {said}")
+
+
+def test_c13_gives_exact_intervals():
+    found = numbers(evidence(), "C13")
+    assert "decoupling: 4 of 4 called right [40, 100] %" in found  # 0.025^(1/4) = 0.398
+    assert "healthy: 0 of 20 fire [0, 17] %" in found  # 1 - 0.025^(1/20) = 0.168
 
 
 @pytest.mark.parametrize(("id", "table", "values", "verdict"), FLIPS)

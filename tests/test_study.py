@@ -41,22 +41,29 @@ def overlay(study):
 
 # Models x G x seeds: 3 x 2 x 4 in cpu and paper, 2 x 2 x 2 in ci. Variants: equal prompts at G = 4 for all models and
 # seeds; two values of eta for one model, both G and 3 seeds (2 in ci).
+# Runs with induced failures: 8 healthy and 4 of each of five kinds; one of each of five kinds in ci; none in paper.
+INDUCED = {"failure_problems": 1, "figure_failures": 1, "figure_confusion": 1}
 EXPECTED = {
-    "cpu": {"pretrain": 3, "grpo": 24, "grpo_variant": 24, "evaluate_base": 3, "evaluate_run": 24, "ladder_data": 9},
-    "ci": {"pretrain": 2, "grpo": 8, "grpo_variant": 12, "evaluate_base": 2, "evaluate_run": 8, "ladder_data": 9},
+    "cpu": {"pretrain": 3, "grpo": 24, "grpo_variant": 24, "evaluate_base": 3, "evaluate_run": 24, "ladder_data": 9}
+    | {"grpo_failure": 28}
+    | INDUCED,
+    "ci": {"pretrain": 2, "grpo": 8, "grpo_variant": 12, "evaluate_base": 2, "evaluate_run": 8, "ladder_data": 9}
+    | {"grpo_failure": 5}
+    | INDUCED,
     "paper": {"download_model": 3, "grpo": 24, "grpo_variant": 24, "evaluate_base": 3, "evaluate_run": 24},
 }
 
 
 # The rest is the same in every study.
 ONCE = """
-    training_data runs variants evaluations fits calibration_table group_size power predictions transfer diagnostics
+    training_data runs variants failure_diagnostics evaluations fits calibration_table group_size power predictions
+    transfer diagnostics
     claims stage_times manifest all figure_reward_curves figure_group_size figure_predictions figure_transfer
     figure_diagnostics figure_damping figure_calibration
     figure_bandit_trajectories figure_bandit_regime_map figure_bandit_threshold_ratio
     figure_bandit_stationary_variance figure_bandit_drift figure_bandit_finite_step
 """
-COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 16}
+COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 19}
 
 
 @pytest.mark.parametrize("study", EXPECTED)
@@ -70,13 +77,16 @@ def test_dry_run_plans_the_whole_study(study, profile, tmp_path):
     assert counts == EXPECTED[study] | COMMON
 
 
-@pytest.mark.parametrize("target", ["bandit", "runs", "variants", "evaluations", "calibration", "figures", "claims"])
+@pytest.mark.parametrize(
+    "target", ["bandit", "runs", "variants", "failures", "evaluations", "calibration", "figures", "claims"]
+)
 def test_targets_exist(target, tmp_path):
     done = snakemake(ROOT, "-n", "--cores", "2", target, directory=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     counts = job_counts(done.stdout + done.stderr)
     assert ("grpo" in counts) == (target not in ("bandit", "variants", "calibration"))
     assert ("grpo_variant" in counts) == (target in ("variants", "figures", "claims"))
+    assert ("grpo_failure" in counts) == (target in ("failures", "figures", "claims"))
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +120,7 @@ def test_the_ci_study_makes_everything(project):
     for name in (
         *("reward_curves", "group_size", "predictions", "transfer", "diagnostics", "damping", "calibration"),
         *("bandit_trajectories", "bandit_regime_map", "bandit_threshold_ratio", "bandit_stationary_variance"),
-        *("bandit_drift", "bandit_finite_step"),
+        *("bandit_drift", "bandit_finite_step", "failures", "confusion"),
     ):
         for kind in ("pdf", "png"):
             assert (results / "figures" / f"{name}.{kind}").stat().st_size > 1000

@@ -72,6 +72,11 @@ def _line(error: jsonschema.ValidationError) -> str:
     return f"{key}: found {_show(error.instance)}, allowed: {allowed}{about}"
 
 
+def _schema_errors(value: Any, schema: dict) -> list[jsonschema.ValidationError]:
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(value)
+    return sorted(errors, key=lambda error: list(map(str, error.path)))
+
+
 def _leaves(value: Any, path: tuple = ()) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict | list):
         for key, part in value.items() if isinstance(value, dict) else enumerate(value):
@@ -93,21 +98,7 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
         for model in (variant or {}).get("models", []):
             if model not in catalogue:
                 yield f"variants.{name}.models: found {_show(model)}, allowed: {', '.join(sorted(catalogue))}"
-    grpo = config["grpo"]
-    for G in config["group_sizes"]:
-        if grpo["completions_per_step"] % G:
-            yield (
-                f"group_sizes: found {G}, allowed: a divisor of grpo.completions_per_step "
-                f"= {grpo['completions_per_step']}, so that every group is complete"
-            )
-    if grpo["completions_per_step"] % grpo["micro_batch_size"]:
-        yield (
-            f"grpo.micro_batch_size: found {grpo['micro_batch_size']}, allowed: a divisor of "
-            f"grpo.completions_per_step = {grpo['completions_per_step']}"
-        )
-    for key in ("steps", "checkpoint_every"):
-        if grpo[key] % grpo["K_ref"]:
-            yield f"grpo.{key}: found {grpo[key]}, allowed: a multiple of grpo.K_ref = {grpo['K_ref']}"
+    yield from _grpo_errors(config["grpo"], config["group_sizes"], "grpo", "group_sizes")
     pretraining = config["pretraining"]
     if pretraining["hidden_size"] % (2 * pretraining["heads"]):
         yield (
@@ -147,6 +138,69 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
     for key, path in files.items():
         if not Path(path).is_file():
             yield f"{key}: found {_show(path)}, allowed: a file that exists"
+    yield from _failure_errors(config)
+
+
+def _grpo_errors(grpo: dict, sizes: list[int], key: str, sizes_key: str) -> Iterator[str]:
+    """What must fit together within a section grpo."""
+    for G in sizes:
+        if grpo["completions_per_step"] % G:
+            yield (
+                f"{sizes_key}: found {G}, allowed: a divisor of {key}.completions_per_step "
+                f"= {grpo['completions_per_step']}, so that every group is complete"
+            )
+    if grpo["completions_per_step"] % grpo["micro_batch_size"]:
+        yield (
+            f"{key}.micro_batch_size: found {grpo['micro_batch_size']}, allowed: a divisor of "
+            f"{key}.completions_per_step = {grpo['completions_per_step']}"
+        )
+    for name in ("steps", "checkpoint_every"):
+        if grpo[name] % grpo["K_ref"]:
+            yield f"{key}.{name}: found {grpo[name]}, allowed: a multiple of {key}.K_ref = {grpo['K_ref']}"
+
+
+def _failure_errors(config: dict) -> Iterator[str]:
+    failures = config["failures"]
+    if failures is None:
+        return
+    for name, kind in failure_kinds(config).items():
+        key, model = f"failures.runs.{name}", kind.get("model", failures["model"])
+        for changed in {**failures["grpo"], **kind.get("grpo", {})}:
+            if changed not in config["grpo"]:
+                yield f"{key}.grpo: unknown key {changed}; allowed: {', '.join(config['grpo'])}"
+        if model not in config["models"]:
+            yield f"{key}: found the model {_show(model)}, allowed: one of models: {', '.join(config['models'])}"
+        yield from _grpo_errors(failure_grpo(config, name), [failures["G"]], f"{key}.grpo", "failures.G")
+        missing = [seed for seed in kind["seeds"] if seed not in config["seeds"]]
+        if kind.get("trained") and (missing or failures["G"] not in config["group_sizes"]):
+            yield (
+                f"{key}.trained: found G = {failures['G']} and seeds {kind['seeds']}, allowed: those of the study, "
+                f"whose runs these start from: group_sizes {config['group_sizes']}, seeds {config['seeds']}"
+            )
+        if "operands" in kind and config["task"] != "ladder":
+            yield f"{key}.operands: found {kind['operands']}, allowed: only with task = ladder"
+
+
+def failure_kinds(config: dict) -> dict[str, dict]:
+    """The kinds of runs with an induced failure, by name."""
+    failures = config["failures"] or {"runs": {}}
+    return {name: kind for name, kind in failures["runs"].items() if kind is not None}
+
+
+def failure_grpo(config: dict, name: str) -> dict:
+    """The section grpo of the runs of one kind of induced failure."""
+    failures = config["failures"]
+    return config["grpo"] | failures["grpo"] | failures["runs"][name].get("grpo", {})
+
+
+def failure_cells(config: dict) -> list[tuple[str, str, int, int]]:
+    """The runs with an induced failure, and the healthy ones beside them, as (kind, model, G, seed)."""
+    failures = config["failures"]
+    return [
+        (name, kind.get("model", failures["model"]), failures["G"], seed)
+        for name, kind in failure_kinds(config).items()
+        for seed in kind["seeds"]
+    ]
 
 
 def variant_grpo(config: dict, name: str, G: int) -> dict:
@@ -194,9 +248,11 @@ def resolve(config: dict, root: str | Path) -> dict:
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"config: {key}: found {value}, allowed: a finite number")
     schema = yaml.safe_load((root / "config" / "schema.yaml").read_text())
-    errors = sorted(jsonschema.Draft202012Validator(schema).iter_errors(config), key=lambda e: list(map(str, e.path)))
-    if errors:
-        raise ConfigError(f"config: {_line(errors[0])}")
+    for error in _schema_errors(config, schema):
+        raise ConfigError(f"config: {_line(error)}")
     for line in _semantic_errors(config, root):
         raise ConfigError(f"config: {line}")
+    for name in failure_kinds(config):
+        for error in _schema_errors(failure_grpo(config, name), schema["properties"]["grpo"]):
+            raise ConfigError(f"config: failures.runs.{name}.grpo: {_line(error)}")
     return config

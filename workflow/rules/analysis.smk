@@ -21,6 +21,10 @@ FIT_CODE = code(
     ),
 )
 
+DIAGNOSTICS_CODE = FIT_CODE + code(
+    *(f"analysis/{name}.py" for name in ["subject", "onset", "diagnostics", "diagnosis"]), "runlog/log.py"
+)
+
 
 rule fits:
     input:
@@ -80,7 +84,7 @@ rule transfer:
 rule diagnostics:
     input:
         script=f"{SCRIPTS}/diagnostics.py",
-        code=FIT_CODE + code("analysis/diagnostics.py"),
+        code=DIAGNOSTICS_CODE,
         runs=f"{RESULTS}/runs.csv",
     output:
         f"{RESULTS}/diagnostics.csv",

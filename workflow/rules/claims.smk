@@ -12,6 +12,9 @@ PAGE_TABLES = {
             "transfer",
             "transfer_summary",
             "diagnostics",
+            "failure_runs",
+            "failure_diagnostics",
+            "confusion",
         ]
     },
     "evaluations": f"{RESULTS}/evaluations.csv",
@@ -52,6 +55,7 @@ rule claims:
                     "series",
                     "pages",
                     "tables",
+                    "tables_failures",
                     "tables_groups",
                     "tables_predictions",
                 ]
@@ -69,6 +73,8 @@ rule claims:
                 "transfer",
                 "transfer_summary",
                 "diagnostics",
+                "failure_runs",
+                "confusion",
             ],
         ),
         bandit=expand(

@@ -42,6 +42,8 @@ MODELS = config["models"]
 GROUP_SIZES = config["group_sizes"]
 SEEDS = config["seeds"]
 VARIANT_CELLS = study_config.variant_cells(config)
+FAILURE_CELLS = study_config.failure_cells(config)
+FAILURE_KINDS = study_config.failure_kinds(config)
 PRETRAINED = [name for name in MODELS if "pretraining" in config["catalogue"][name]]
 FROM_HUB = [name for name in MODELS if "hub" in config["catalogue"][name]]
 
@@ -57,6 +59,7 @@ wildcard_constraints:
     seed=one_of(SEEDS),
     benchmark=one_of(config["evaluation"]["benchmarks"]),
     variant=one_of(config["variants"]),
+    kind=one_of(FAILURE_KINDS),
 
 
 def base_model(wildcards):
@@ -78,6 +81,32 @@ def variant_settings(wildcards):
     """Settings of a variant's run, as those of the study's own runs."""
     grpo = study_config.variant_grpo(config, wildcards.variant, int(wildcards.G))
     return settings({"seed": config["seed"], "grpo": grpo, "variant": wildcards.variant})
+
+
+def failure_base(wildcards):
+    """Folder of the checkpoint that a run with an induced failure starts from."""
+    if FAILURE_KINDS[wildcards.kind].get("trained"):
+        return f"{RESULTS}/runs/{wildcards.model}/G{wildcards.G}/seed{wildcards.seed}/final"
+    return base_model(wildcards)
+
+
+def failure_base_ready(wildcards):
+    """What must exist before that checkpoint can be used."""
+    if FAILURE_KINDS[wildcards.kind].get("trained"):
+        return [f"{failure_base(wildcards)}.done"]
+    return base_model_ready(wildcards)
+
+
+def failure_problems(wildcards):
+    """Training problems of a run with an induced failure."""
+    own = "operands" in FAILURE_KINDS[wildcards.kind]
+    return f"{RESULTS}/failures/{wildcards.kind}/train.jsonl" if own else f"{RESULTS}/data/train.jsonl"
+
+
+def failure_settings(wildcards):
+    """Settings of a run with an induced failure, as those of the study's own runs."""
+    grpo = study_config.failure_grpo(config, wildcards.kind)
+    return settings({"seed": config["seed"], "grpo": grpo, "variant": f"failure {wildcards.kind}"})
 
 
 def evaluation_data():

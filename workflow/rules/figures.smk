@@ -8,6 +8,7 @@ FIGURE_NAMES = [
     "diagnostics",
     "damping",
     "calibration",
+    *(["failures", "confusion"] if FAILURE_CELLS else []),
 ]
 FIGURE_SETTINGS = settings(
     {
@@ -125,7 +126,7 @@ rule figure_transfer:
 rule figure_diagnostics:
     input:
         script=f"{SCRIPTS}/figure_diagnostics.py",
-        code=code("analysis/diagnostics.py", "figures/style.py", "figures/diagnostics.py"),
+        code=code("analysis/diagnosis.py", "analysis/tables.py", "figures/style.py", "figures/diagnostics.py"),
         table=f"{RESULTS}/diagnostics.csv",
     output:
         pdf=f"{FIGURES}/diagnostics.pdf",
@@ -182,3 +183,64 @@ rule figure_damping:
     shell:
         "python {input.script:q} --fits {input.fits:q} "
         "--settings {params.settings:q} --pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
+
+
+rule figure_failures:
+    input:
+        script=f"{SCRIPTS}/figure_failures.py",
+        code=code("analysis/tables.py", "analysis/tables_failures.py", "figures/style.py", "figures/failures.py"),
+        log=f"{RESULTS}/failures.csv",
+        runs=f"{RESULTS}/failure_runs.csv",
+    output:
+        pdf=f"{FIGURES}/failures.pdf",
+        png=report(
+            f"{FIGURES}/failures.png",
+            caption="../report/failures.rst",
+            category="Diagnostics",
+            labels={"result": "Induced failures", "kind": "figure"},
+        ),
+    log:
+        f"{RESULTS}/logs/figures/figure_failures.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures/figure_failures.tsv"
+    conda:
+        f"{ENVS}/figures.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    message:
+        "Drawing the runs with induced failures"
+    shell:
+        "python {input.script:q} --log {input.log:q} --runs {input.runs:q} "
+        "--pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"
+
+
+rule figure_confusion:
+    input:
+        script=f"{SCRIPTS}/figure_confusion.py",
+        code=code("analysis/tables.py", "analysis/tables_failures.py", "figures/style.py", "figures/failures.py"),
+        table=f"{RESULTS}/confusion.csv",
+    output:
+        pdf=f"{FIGURES}/confusion.pdf",
+        png=report(
+            f"{FIGURES}/confusion.png",
+            caption="../report/confusion.rst",
+            category="Diagnostics",
+            labels={"result": "Confusion matrix", "kind": "figure"},
+        ),
+    log:
+        f"{RESULTS}/logs/figures/figure_confusion.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/figures/figure_confusion.tsv"
+    conda:
+        f"{ENVS}/figures.yaml"
+    threads: 1
+    resources:
+        **grow(mem_mb=1000, runtime=10),
+    params:
+        alpha=config["analysis"]["alpha"],
+    message:
+        "Drawing the confusion matrix"
+    shell:
+        "python {input.script:q} --table {input.table:q} --alpha {params.alpha} "
+        "--pdf {output.pdf:q} --png {output.png:q} > {log:q} 2>&1"

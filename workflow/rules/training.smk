@@ -1,19 +1,21 @@
 # GRPO: one run per model, group size G and seed, and the variants' runs. Targets: runs, variants.
 
 GRPO = config["grpo"]
+GRPO_CODE = code(
+    "training/run.py",
+    "training/trainer.py",
+    "training/measures.py",
+    "tasks/rewards.py",
+    "tasks/scoring.py",
+    "tasks/numbers.py",
+    "tasks/latex.py",
+    "seeds.py",
+)
 
 
 rule grpo:
     input:
-        code=code(
-            "training/run.py",
-            "training/trainer.py",
-            "training/measures.py",
-            "tasks/scoring.py",
-            "tasks/numbers.py",
-            "tasks/latex.py",
-            "seeds.py",
-        ),
+        code=GRPO_CODE,
         base=base_model_ready,
         train=f"{RESULTS}/data/train.jsonl",
         heldout=f"{RESULTS}/data/heldout.jsonl",

@@ -13,6 +13,7 @@ from grpo_dynamics.analysis import pages
 from grpo_dynamics.analysis import tables as schemas
 from grpo_dynamics.analysis.evidence import Evidence
 from grpo_dynamics.analysis.ledger import ledger
+from grpo_dynamics.analysis.tables_failures import CONFUSION, FAILURE_RUNS
 from grpo_dynamics.analysis.tables_fits import CALIBRATION, FITS
 from grpo_dynamics.analysis.tables_groups import GROUP_SIZE
 from grpo_dynamics.analysis.tables_predictions import RUN_PREDICTIONS
@@ -36,6 +37,8 @@ def main(
         transfer=tables.read(analysis / "transfer.csv", schemas.TRANSFER),
         transfer_summary=tables.read(analysis / "transfer_summary.csv", schemas.TRANSFER_SUMMARY),
         diagnostics=tables.read(analysis / "diagnostics.csv", schemas.DIAGNOSTICS),
+        failure_runs=tables.read(analysis / "failure_runs.csv", FAILURE_RUNS),
+        confusion=tables.read(analysis / "confusion.csv", CONFUSION),
         fixed_point=tables.read(bandit_tables / "fixed_point.csv", bandit.FIXED_POINT),
         thresholds=tables.read(bandit_tables / "thresholds.csv", bandit.THRESHOLDS),
         trajectories=tables.read(bandit_tables / "trajectories.csv", bandit.TRAJECTORIES),

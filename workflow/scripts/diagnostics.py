@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from grpo_dynamics import command, tables
-from grpo_dynamics.analysis.diagnostics import diagnose
+from grpo_dynamics.analysis.diagnosis import diagnose
 from grpo_dynamics.analysis.tables import DIAGNOSTICS
 
 

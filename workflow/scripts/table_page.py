@@ -10,6 +10,7 @@ import typer
 from grpo_dynamics import command, tables
 from grpo_dynamics.analysis import pages
 from grpo_dynamics.analysis import tables as schemas
+from grpo_dynamics.analysis.tables_failures import CONFUSION, FAILURE_DIAGNOSTICS, FAILURE_RUNS
 from grpo_dynamics.analysis.tables_fits import CALIBRATION, FITS
 from grpo_dynamics.analysis.tables_groups import GROUP_SIZE, POWER
 from grpo_dynamics.analysis.tables_predictions import RUN_PREDICTIONS
@@ -25,6 +26,13 @@ TABLES = {
     "transfer": (schemas.TRANSFER, "Transfer", "Gains in accuracy on every benchmark."),
     "transfer_summary": (schemas.TRANSFER_SUMMARY, "Transfer by model", "How gains fall with distance, per model."),
     "diagnostics": (schemas.DIAGNOSTICS, "Diagnostics", "The diagnostics of every run and their verdicts."),
+    "failure_runs": (FAILURE_RUNS, "Induced failures", "What every run with an induced failure is called."),
+    "failure_diagnostics": (
+        FAILURE_DIAGNOSTICS,
+        "Diagnostics of induced failures",
+        "The diagnostics of every run with an induced failure.",
+    ),
+    "confusion": (CONFUSION, "Confusion matrix", "What runs with induced failures are called, with exact intervals."),
     "evaluations": (tables.EVALUATIONS, "Evaluations", "Accuracies of every checkpoint on every benchmark."),
     "fixed_point": (bandit.FIXED_POINT, "Fixed point", "The bandit's fixed point and stiffness K, by group size."),
     "thresholds": (bandit.THRESHOLDS, "Thresholds", "The bandit's measured thresholds beside closed form and exact."),

@@ -23,6 +23,7 @@ from grpo_dynamics.analysis.evidence import (
 )
 from grpo_dynamics.analysis.intervals import r2_interval, t_interval
 from grpo_dynamics.analysis.series import STUDY
+from grpo_dynamics.analysis.tables import FIRED
 
 RIVALS = ("logistic", "gompertz", "flow", "flow_ceiling")  # sigmoid without inertia
 
@@ -158,7 +159,7 @@ def c9(evidence: Evidence) -> Finding:
     cells_under = int((cells["zeta_high"] < 1).sum()) if several else 0
     alpha = evidence.analysis["alpha"]
     instability = evidence.diagnostics[evidence.diagnostics["group"] == "instability"]
-    fires = instability[instability["verdict"] == "fires"].groupby(["model", "G", "seed"]).ngroups
+    fires = instability[instability["verdict"].isin(FIRED)].groupby(["model", "G", "seed"]).ngroups
     numbers = (
         f"{of(int(over.sum()), len(runs), 'identifiable runs overdamped')}, {int(under.sum())} underdamped, "
         f"{int((~over & ~under).sum())} undecided ({len(everything) - len(runs)} not identifiable); cell means: "

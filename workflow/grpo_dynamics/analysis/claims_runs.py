@@ -2,30 +2,89 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from grpo_dynamics.analysis.evidence import (
+    NOT_REPRODUCED,
     NOT_TESTED,
+    PARTLY,
+    REPRODUCED,
     Evidence,
     Finding,
     claim,
+    extent,
     of,
 )
+from grpo_dynamics.analysis.tables import FIRED
+from grpo_dynamics.analysis.tables_failures import FAILURES, NONE
 
 
 @claim(
     "C13",
     "Four diagnostics tell train-eval decoupling, advantage degeneracy, policy concentration and instability apart.",
-    "Needs runs in which each failure is induced on purpose. The counts of what fires in the study's runs are given.",
-    "No failure is induced in this study's runs. The package's tests check on simulated runs that each diagnostic "
-    "fires on its own failure and on none of the others.",
+    "Each failure is induced on purpose, several seeds each. A run is called by its primary diagnosis: of those "
+    "that fire, and that no other explains, the one with the earliest onset. Reproduced if every run with an "
+    "induced failure is called by that failure, and at most {false_alarms:.0%} of the healthy runs made beside "
+    "them fire anything; partly if of each failure more than {majority:.0%} of the runs are called right; "
+    "otherwise not. Not tested unless all four failures are induced, and healthy runs are made. Intervals are "
+    "exact (Clopper-Pearson, {level}).",
+    "The thresholds were settled on the study's own runs and on pilot runs; these runs are new, but of the same "
+    "tiny models and of few kinds: one loophole, one learning rate, one penalty. Failures that come slowly or "
+    "together are not tried, and few runs leave the intervals wide.",
 )
 def c13(evidence: Evidence) -> Finding:
-    runs = evidence.diagnostics.groupby(["group", "model", "G", "seed"], sort=False)["verdict"].agg(set)
-    counts = []
-    for group, verdicts in runs.groupby(level="group", sort=False):
-        fires = sum("fires" in found for found in verdicts)
-        blind = sum(found == {"not assessable"} for found in verdicts)
-        counts.append(f"{group}: fires in {of(fires, len(verdicts), 'runs')}, not assessable in {blind}")
-    return Finding(NOT_TESTED, "; ".join(counts))
+    table = evidence.confusion
+    whole = table[table["by"] == "whole run"]
+    right = whole[whole["called"] == whole["induces"]].set_index("induces")
+    if set(right.index) != {NONE, *FAILURES}:
+        missing = [name for name in (*FAILURES, NONE) if name not in right.index]
+        words = ", ".join("healthy runs" if name == NONE else name for name in missing)
+        return Finding(NOT_TESTED, f"not made: {words}")
+    failures, healthy = right.loc[FAILURES], right.loc[NONE]
+    numbers = "; ".join(
+        [
+            *(f"{row.Index}: {_called(row)}" for row in failures.itertuples()),
+            f"healthy: {_false_alarms(healthy)}",
+            _live(evidence),
+            _own_runs(evidence),
+        ]
+    )
+    quiet = healthy["runs"] - healthy["count"] <= evidence.claims["false_alarms"] * healthy["runs"]
+    if (failures["count"] == failures["runs"]).all() and quiet:
+        return Finding(REPRODUCED, numbers)
+    return Finding(PARTLY if (failures["share"] > evidence.claims["majority"]).all() else NOT_REPRODUCED, numbers)
+
+
+def _called(row) -> str:
+    return f"{of(row.count, row.runs, 'called right')} {_share(row.low, row.high)}"
+
+
+def _share(low: float, high: float) -> str:
+    return f"[{100 * low:.0f}, {100 * high:.0f}] %"
+
+
+def _false_alarms(row: pd.Series) -> str:
+    return f"{of(int(row['runs'] - row['count']), int(row['runs']), 'fire')} {_share(1 - row['high'], 1 - row['low'])}"
+
+
+def _live(evidence: Evidence) -> str:
+    """How early the alarms come while a run goes on."""
+    runs = evidence.failure_runs
+    induced, healthy = runs[runs["induces"] != NONE], runs[runs["induces"] == NONE]
+    alarmed = of(int(healthy["alarm_step"].notna().sum()), len(healthy), "healthy runs")
+    found = induced[induced["live_called"] == induced["induces"]]
+    steps = extent(found["live_step"]) if len(found) else "none"
+    return (
+        f"live, the first alarm is the induced failure in {of(len(found), len(induced), 'runs')} (at step {steps} of "
+        f"{extent(induced['steps'])}), and {alarmed} are alarmed"
+    )
+
+
+def _own_runs(evidence: Evidence) -> str:
+    """Runs of the study in which anything fires: no test, since the thresholds were settled on them."""
+    runs = evidence.diagnostics.groupby(["model", "G", "seed"])["verdict"].agg(set)
+    fires = sum(bool(found & set(FIRED)) for found in runs)
+    return f"in the study's own runs, on which thresholds were settled: {of(fires, len(runs), 'fire')}"
 
 
 @claim(

@@ -1,89 +1,38 @@
-"""The four diagnostics of a run (claim C13, theory.md section 5): numbers with intervals, thresholds and verdicts.
+"""The numbers that the diagnostics of a run rest on (claim C13, theory.md section 5), with intervals and onsets.
 
-A diagnostic fires only when its whole interval lies beyond the threshold, so that a noisy number does not fire by
-chance. Each number is relative to the run itself: a ratio, or a change over the run.
+Each number is relative to the run itself: a ratio, a share, a change over the run, or a fall from the best that the run
+had reached. Numbers of the same failure complement each other: a run need not have what one of them asks for.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.polynomial import Polynomial
 from scipy import stats
 
 from grpo_dynamics.analysis.fit_table import covered_at, identify
 from grpo_dynamics.analysis.fits import fit
-from grpo_dynamics.analysis.noise import inflation, lag1
-from grpo_dynamics.analysis.series import each_run, heldout_reward, train_reward
-from grpo_dynamics.analysis.tables import DIAGNOSTICS
+from grpo_dynamics.analysis.onset import fall, first_beyond, running
+from grpo_dynamics.analysis.subject import (
+    FEWEST,
+    NAN,
+    Number,
+    Subject,
+    change,
+    log_change,
+    log_growth,
+    mean,
+    ratio_of_means,
+    shift,
+)
 from grpo_dynamics.theory.finite_group import h_G
 
-NAN = float("nan")
-MIN_HELDOUT = 8  # measurements that the two held-out numbers need; the second half then has four
-MIN_CURVED = 40  # points from which a cubic leaves enough residuals to measure their autocorrelation
+HELD = 0.1  # share of its level that the train reward may lose while it still counts as held
+QUARTER, FIFTH = 0.25, 0.2  # parts of a run that are compared with each other
 ENTROPY_FLOOR = 1e-6  # nats, so that a policy without any randomness has a logarithm
 LEAST_SIGNAL = 0.05  # share of groups with a signal below which collapse says nothing about the policy
-
-# (group, diagnostic, side on which it fires)
-NUMBERS = [
-    ("decoupling", "rate_ratio", "above"),
-    ("decoupling", "heldout_change", "below"),
-    ("degeneracy", "signal_share", "below"),
-    ("degeneracy", "within_group_spread", "below"),
-    ("concentration", "entropy_log_change", "below"),
-    ("instability", "grad_norm_log_growth", "above"),
-    ("instability", "ratio_log_growth", "above"),
-]
-
-
-@dataclass(frozen=True)
-class Number:
-    """A number with its interval; `missing` says why it cannot be assessed, `excuse` why it is not a failure."""
-
-    value: float = NAN
-    low: float = NAN
-    high: float = NAN
-    missing: str = ""
-    excuse: str = ""
-
-
-def judge(number: Number, threshold: float, fires_when: str) -> tuple[str, str]:
-    """(verdict, reason) of a number against its threshold."""
-    if number.missing or not (np.isfinite(number.low) and np.isfinite(number.high)):
-        return "not assessable", number.missing or "no interval"
-    beyond = number.low > threshold if fires_when == "above" else number.high < threshold
-    if not beyond:
-        return "ok", ""
-    if number.excuse:
-        return "ok", number.excuse
-    return "fires", f"{number.value:.3g} [{number.low:.3g}, {number.high:.3g}] lies {fires_when} {threshold:g}"
-
-
-def change(t: np.ndarray, y: np.ndarray, level: float) -> Number:
-    """Change of y over its whole time by the Theil-Sen slope.
-
-    Sen's interval takes residuals as independent; it is widened about the slope for their autocorrelation. In a
-    series long enough that is the autocorrelation about a cubic, which follows a slow start and a plateau: about the
-    line, such a curve's lack of fit would pass for autocorrelation.
-    """
-    slope, intercept, low, high = stats.theilslopes(y, t, alpha=level)
-    trend = Polynomial.fit(t, y, 3)(t) if len(t) >= MIN_CURVED else intercept + slope * t
-    rest = y - trend
-    wider = np.sqrt(inflation(lag1(rest - rest.mean())))
-    duration = t[-1] - t[0]
-    ends = (slope + wider * (end - slope) for end in (low, high))
-    return Number(float(slope * duration), *(float(end * duration) for end in ends))
-
-
-def ratio_of_means(found: np.ndarray, expected: np.ndarray, level: float) -> Number:
-    """mean(found) / mean(expected), its interval by linearisation, widened for autocorrelation."""
-    ratio = float(np.mean(found) / np.mean(expected))
-    rest = found - ratio * expected
-    error = np.std(rest, ddof=1) * np.sqrt(inflation(lag1(rest - rest.mean())) / len(rest)) / np.mean(expected)
-    half = stats.t.ppf((1 + level) / 2, len(rest) - 1) * error
-    return Number(ratio, float(ratio - half), float(ratio + half))
 
 
 def collapse_expected(p: np.ndarray, G: int) -> np.ndarray:
@@ -91,16 +40,21 @@ def collapse_expected(p: np.ndarray, G: int) -> np.ndarray:
     return p**G + (1 - p) ** G
 
 
-def _rate_ratio(run: pd.DataFrame, level: float) -> Number:
+def rate_ratio(subject: Subject) -> Number:
     """Fitted saturation rate of the train reward over that of the held-out reward (single exponentials)."""
     rates = []
-    for name, (t, y) in (("train", train_reward(run)), ("held-out", heldout_reward(run))):
-        if len(t) < MIN_HELDOUT:
-            return Number(missing=f"{name} reward: {len(t)} measurements, {MIN_HELDOUT} needed")
-        single = fit("exponential", t, y)
+    for name, column in (("train", "reward"), ("held-out", "heldout_reward")):
+        rows = subject.rows(column) if column == "reward" else subject.table.dropna(subset=[column])
+        t = (rows["t"] if column == "reward" else rows["step"]).to_numpy(float)
+        y = rows[column].to_numpy(float)
+        if len(t) < FEWEST:
+            return Number(missing=f"{name} reward: {len(t)} measurements, {FEWEST} needed")
+        limits = (min(subject.reward_range[0], y.min()), max(subject.reward_range[1], y.max()))
+        if np.ptp(y) == 0:
+            return Number(missing=f"{name} reward: no trend")
+        single = fit("exponential", t, y, limits)
         rise = single.estimates["R_inf"] - single.estimates["R_0"]
-        noise = np.std(single.residuals)
-        if abs(rise) < 2 * noise / np.sqrt(len(t)) or np.ptp(y) == 0:
+        if abs(rise) < 2 * np.std(single.residuals) / np.sqrt(len(t)):
             return Number(missing=f"{name} reward: no trend")
         k = single.estimates["k"]
         if k * (t[-1] - t[0]) < 1:
@@ -109,133 +63,213 @@ def _rate_ratio(run: pd.DataFrame, level: float) -> Number:
             return Number(missing=f"{name} reward: rate not identifiable")
         rates.append((np.log(k), single.se["k"] / k))
     (train, train_error), (heldout, heldout_error) = rates
-    half = stats.norm.ppf((1 + level) / 2) * np.hypot(train_error, heldout_error)
+    half = stats.norm.ppf((1 + subject.level) / 2) * np.hypot(train_error, heldout_error)
     ratio = train - heldout
     return Number(float(np.exp(ratio)), float(np.exp(ratio - half)), float(np.exp(ratio + half)))
 
 
-def _heldout_change(run: pd.DataFrame, level: float) -> Number:
-    """Change of the held-out reward over the second half of the run; no failure where the train reward falls too."""
-    t, y = heldout_reward(run)
-    if len(t) < MIN_HELDOUT:
-        return Number(missing=f"held-out reward: {len(t)} measurements, {MIN_HELDOUT} needed")
-    middle = run["step"].max() / 2
-    number = change(t[t >= middle], y[t >= middle], level)
-    t, y = train_reward(run)
-    excuse = "the train reward falls too" if change(t[t >= middle], y[t >= middle], level).high < 0 else ""
-    return Number(number.value, number.low, number.high, excuse=excuse)
+def heldout_fall(subject: Subject) -> Number:
+    """Share of the best held-out reward that the last measurements have lost, while the train reward has not."""
+    rows, train = subject.table.dropna(subset=["heldout_reward"]), subject.rows("reward")
+    if len(rows) < 4:
+        return Number(missing=f"held-out reward: {len(rows)} measurements, 4 needed")
+    step, y = rows["step"].to_numpy(float), rows["heldout_reward"].to_numpy(float)
+    floor = min(0.0, float(y.min()))
+    found = fall(y, floor, subject.level)
+    if found is None:
+        return Number(missing="held-out reward: never above its lowest")
+    detail = f"from {found.best:.3g} (up to step {step[found.last_best]:g}) to {found.end:.3g} at the end"
+    number = Number(found.value, found.low, found.high, step[found.last_best], detail=detail)
+    # Where half of the fall has happened: there the train reward is compared with what it was at the held-out best.
+    there = step[found.last_best + 1 :][y[found.last_best + 1 :] < (found.best + found.end) / 2]
+    if len(there) == 0 or len(train) == 0:
+        return number
+    spacing = max(float(np.median(np.diff(step))), 1.0)
+    before, then = (_around(train, at, spacing) for at in (step[found.last_best], there[0]))
+    if not np.isfinite(before + then):
+        return replace(number, missing="no train reward where the held-out reward fell")
+    number = replace(number, detail=f"{detail}, train reward {before:.3g} and {then:.3g} around the fall")
+    base = min(0.0, float(train["reward"].min()), subject.reward_range[0])
+    fell_too = before > base and (before - then) / (before - base) > HELD
+    return replace(number, excuse="the train reward fell with it") if fell_too else number
 
 
-def _fresh_tail(run: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
-    """The second half of the freshly sampled batches, and the reward there averaged over nine batches.
+def heldout_gain_share(subject: Subject) -> Number:
+    """Gain of the held-out reward over the gain of the train reward, from the first to the last quarter of the run."""
+    heldout, train = subject.table.dropna(subset=["heldout_reward"]), subject.rows("reward")
+    if len(heldout) < FEWEST or len(train) < FEWEST:
+        return Number(missing=f"{len(heldout)} held-out and {len(train)} train rewards, {FEWEST} of each needed")
+    gains = [shift(rows[name].to_numpy(float), subject.level, QUARTER)
+             for rows, name in ((train, "reward"), (heldout, "heldout_reward"))]  # fmt: skip
+    if gains[0].low <= 0:
+        return Number(missing="the train reward does not rise")
+    # Fieller would be exact; the train gain is far from 0 where it counts, so that linearisation does.
+    value = gains[1].value / gains[0].value
+    half = np.hypot(gains[1].high - gains[1].value, value * (gains[0].high - gains[0].value)) / gains[0].value
+    detail = f"train {gains[0].value:+.3g}, held-out {gains[1].value:+.3g}"
+    return Number(value, float(value - half), float(value + half), detail=detail)
 
-    The average, and not a batch's own mean, stands for p: the expectations below are curved in p.
+
+def _around(train: pd.DataFrame, at: float, spacing: float) -> float:
+    """Mean train reward of the rows that lead up to a step."""
+    near = train[(train["step"] > at - spacing) & (train["step"] <= at)]["reward"]
+    return float(near.mean()) if len(near) else NAN
+
+
+def signal_share(subject: Subject, threshold: float) -> Number:
+    """Share of groups whose rewards differ, second half; no failure if the groups had a signal and were learned.
+
+    Without the share of collapsed groups in the log, the largest share that the within-group spread allows: a group of
+    binary rewards that is not collapsed has a standard deviation of sqrt(G - 1) / G at least.
     """
-    fresh = run[run["sample_age"] == 0].sort_values("step")
-    p = fresh["reward"].rolling(9, center=True, min_periods=1).mean().clip(0, 1).to_numpy()
-    tail = len(fresh) - max(len(fresh) // 2, 3)
-    return fresh.iloc[max(tail, 0) :], p[max(tail, 0) :]
+    bound = ""
+    rows = subject.rows("collapsed_share", "reward")
+    signal = 1 - rows["collapsed_share"].to_numpy(float)
+    if len(rows) == 0 and subject.G and subject.reward_range == (0.0, 1.0):
+        rows = subject.rows("reward_std", "reward")
+        signal = np.minimum(rows["reward_std"].to_numpy(float) * subject.G / np.sqrt(subject.G - 1), 1.0)
+        bound = "at most, by the within-group spread of binary rewards"
+    if len(rows) < 6:
+        known = "" if bound or len(rows) else "no share of collapsed groups, and no within-group spread, in the log; "
+        return Number(missing=f"{known}{len(rows)} rows, 6 needed")
+    late = (rows.index.isin(subject.second_half(rows).index)) | (np.arange(len(rows)) >= len(rows) - 3)
+    number = mean(signal[late], subject.level)
+    p, q = subject.share(rows["reward"].to_numpy(float)), float(signal[late].mean())
+    smooth = running(signal)
+    number = replace(
+        number,
+        onset=first_beyond(rows["step"].to_numpy(float), smooth < threshold),
+        detail=", ".join(filter(None, [bound, easy_or_hard(float(p[late].mean()), q, subject.G)])),
+    )
+    best = int(np.argmax(smooth))
+    if smooth[best] >= threshold and not late[best]:
+        way = "was learned" if p[late].mean() > running(p)[best] else "was lost"
+        return replace(number, excuse=f"the groups had a signal ({smooth[best]:.2f} at step "
+                       f"{rows['step'].iloc[best]:g}), which {way}")  # fmt: skip
+    return number
 
 
-def _signal_share(run: pd.DataFrame, level: float) -> Number:
-    """Share of groups with unequal rewards over the share that independent rewards would leave, second half."""
-    tail, p = _fresh_tail(run)
-    expected = 1 - collapse_expected(p, int(run["G"].iloc[0]))
-    if len(tail) < 3 or expected.mean() < LEAST_SIGNAL:
-        return Number(missing=f"reward {p.mean():.3f}: groups of this reward collapse by chance")
-    return ratio_of_means(1 - tail["collapsed_share"].to_numpy(float), expected, level)
+def easy_or_hard(p: float, signal: float, G: int | None) -> str:
+    """What the collapsed groups are, from the mean reward and the share of groups with a signal.
 
-
-def _within_group_spread(run: pd.DataFrame, level: float) -> Number:
-    """Within-group standard deviation of the reward over that of independent rewards, second half."""
-    tail, p = _fresh_tail(run)
-    expected = h_G(p, int(run["G"].iloc[0]))  # E sqrt(k (G - k)) / G, the population standard deviation
-    if len(tail) < 3 or expected.mean() < LEAST_SIGNAL / 2:
-        return Number(missing=f"reward {p.mean():.3f}: hardly any spread is left to expect")
-    return ratio_of_means(tail["reward_std"].to_numpy(float), expected, level)
-
-
-def _entropy_log_change(run: pd.DataFrame, level: float, options: dict) -> Number:
-    """Change of log entropy while the reward rises: up to the fitted start of the plateau, or the run's end."""
-    t, y = train_reward(run)
-    if len(t) < options["min_points"]:
-        return Number(missing="the reward does not rise")
-    law, _, _, reason = identify(t, y, options)
-    if reason in ("no trend", "no independent points") or law.estimates["R_inf"] <= law.estimates["R_0"]:
-        return Number(missing="the reward does not rise")
-    rising = run[(run["step"] - 1 <= covered_at(law, 0.95)) & run["entropy"].notna()].sort_values("step")
-    if len(rising) < MIN_HELDOUT:
-        return Number(missing=f"rise with {len(rising)} entropies, {MIN_HELDOUT} needed")
-    entropy = np.log(np.maximum(rising["entropy"].to_numpy(float), ENTROPY_FLOOR))
-    return change(rising["step"].to_numpy(float), entropy, level)
-
-
-def _grad_norm_log_growth(run: pd.DataFrame, level: float) -> Number:
-    """Change of the log gradient norm over the second half of the run.
-
-    The first half is left out: there the norm grows in a healthy run too, as ever fewer groups are all wrong.
+    A group of binary rewards that is not collapsed has a mean between 1/G and 1 - 1/G, so that the share of collapsed
+    groups with all rewards right lies between two bounds.
     """
-    rows = run[(run["step"] > run["step"].max() / 2) & (run["grad_norm"] > 0)].sort_values("step")
-    if len(rows) < MIN_HELDOUT:
-        return Number(missing=f"{len(rows)} gradient norms above 0 in the second half, {MIN_HELDOUT} needed")
-    return change(rows["step"].to_numpy(float), np.log(rows["grad_norm"].to_numpy(float)), level)
+    if signal >= 1:
+        return ""
+    edge = 1 / G if G else 0.0
+    low, high = ((p - signal * (1 - edge)) / (1 - signal), (p - signal * edge) / (1 - signal))
+    low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
+    kind = "easy (all right)" if low + high > 1 else "hard (all wrong)"
+    return f"collapsed groups mostly {kind}: {100 * low:.0f} to {100 * high:.0f} % of them are all right"
 
 
-def _ratio_log_growth(run: pd.DataFrame, level: float) -> Number:
-    """Change of the log of the largest importance ratio over the run, at the oldest sample age."""
-    oldest = run["sample_age"].max()
-    if oldest == 0:
-        return Number(missing="K_ref = 1: the ratio is 1 by construction")
-    rows = run[(run["sample_age"] == oldest) & (run["ratio_max"] > 0)].sort_values("step")
-    if len(rows) < MIN_HELDOUT:
-        return Number(missing=f"{len(rows)} batches at age {oldest}, {MIN_HELDOUT} needed")
-    return change(rows["step"].to_numpy(float), np.log(rows["ratio_max"].to_numpy(float)), level)
-
-
-def numbers(run: pd.DataFrame, options: dict) -> dict[str, Number]:
-    """All diagnostics of one run (rows of RUN_LOG), by name; `options` is the config's `analysis`."""
-    level = 1 - options["alpha"]
-    return {
-        "rate_ratio": _rate_ratio(run, level),
-        "heldout_change": _heldout_change(run, level),
-        "signal_share": _signal_share(run, level),
-        "within_group_spread": _within_group_spread(run, level),
-        "entropy_log_change": _entropy_log_change(run, level, options),
-        "grad_norm_log_growth": _grad_norm_log_growth(run, level),
-        "ratio_log_growth": _ratio_log_growth(run, level),
-    }
-
-
-def diagnose(runs: pd.DataFrame, options: dict, thresholds: dict[str, float]) -> pd.DataFrame:
-    """The DIAGNOSTICS table of a run log.
+def over_chance(subject: Subject, name: str) -> Number:
+    """A statistic of the groups, second half, over what independent binary rewards of the same mean would give.
 
     Parameters
     ----------
-    runs : DataFrame
-        RUN_LOG.
-    options, thresholds : dict
-        The config's `analysis` and `diagnostics`; the latter names a threshold for every diagnostic.
+    subject : Subject
+    name : {"collapsed_share", "reward_std"}
+        collapsed_share: share of groups that are not collapsed, over 1 - p^G - (1-p)^G. reward_std: within-group
+        standard deviation over h_G(p) = E sqrt(k (G - k)) / G. The reward averaged over nine rows, and not a row's
+        own, stands for p: the expectations are curved in p.
     """
-    rows = []
-    for (model, size, seed), run in each_run(runs):
-        found = numbers(run, options)
-        for group, name, side in NUMBERS:
-            number, threshold = found[name], float(thresholds[name])
-            verdict, reason = judge(number, threshold, side)
-            rows.append(
-                {
-                    "model": model,
-                    "G": size,
-                    "seed": seed,
-                    "group": group,
-                    "diagnostic": name,
-                    "value": number.value,
-                    "low": number.low,
-                    "high": number.high,
-                    "threshold": threshold,
-                    "fires_when": side,
-                    "verdict": verdict,
-                    "reason": reason,
-                }
-            )
-    return pd.DataFrame(rows, columns=list(DIAGNOSTICS.columns))
+    rows = subject.rows(name, "reward")
+    if subject.G is None:
+        return Number(missing="the group size is not known: give it with --group-size")
+    if subject.reward_range != (0.0, 1.0):
+        return Number(missing="the reward is not between 0 and 1, where chance has no expectation")
+    if len(rows) < 6:
+        what = "share of collapsed groups" if name == "collapsed_share" else "within-group spread"
+        return Number(missing=f"{what}: {len(rows)} rows in the log, 6 needed")
+    p = np.clip(running(rows["reward"].to_numpy(float)), 0, 1)
+    found = rows[name].to_numpy(float)
+    if name == "collapsed_share":
+        found, expected, least = 1 - found, 1 - collapse_expected(p, subject.G), LEAST_SIGNAL
+    else:
+        expected, least = h_G(p, subject.G), LEAST_SIGNAL / 2
+    tail = slice(len(rows) - max(len(rows) // 2, 3), None)
+    if expected[tail].mean() < least:
+        return Number(missing=f"reward {p[tail].mean():.3f}: groups of this reward collapse by chance")
+    low = running(found) < 0.2 * np.maximum(expected, least)
+    onset = first_beyond(rows["step"].to_numpy(float), low)
+    detail = f"{found[tail].mean():.3g} found, {expected[tail].mean():.3g} by chance"
+    return replace(ratio_of_means(found[tail], expected[tail], subject.level), onset=onset, detail=detail)
+
+
+def rise_end(subject: Subject) -> float | None:
+    """Steps up to the fitted start of the plateau, infinite if not reached; None for a reward that does not rise."""
+    train = subject.rows("reward")
+    if len(train) < subject.options["min_points"] or np.ptp(train["reward"]) == 0:
+        return None
+    law, _, _, reason = identify(
+        train["t"].to_numpy(float), train["reward"].to_numpy(float), subject.options, subject.reward_range
+    )
+    if reason in ("no trend", "no independent points") or law.estimates["R_inf"] <= law.estimates["R_0"]:
+        return None
+    end = covered_at(law, 0.95)
+    return end if np.isfinite(end) else np.inf
+
+
+def entropy_log_change(subject: Subject, threshold: float, rewarded: bool) -> Number:
+    """Change of log entropy while the reward rises; or, not rewarded, over a run whose reward does not rise.
+
+    Some entropy is the price of a rise. A policy that loses it without one has concentrated on what it did before.
+    """
+    rows, end = subject.rows("entropy"), rise_end(subject)
+    if len(rows) == 0:
+        return Number(missing="no entropy in the log")
+    if rewarded != (end is not None):
+        return Number(missing="the reward does not rise" if rewarded else "the reward rises")
+    rising = rows if end is None else rows[rows["t"] <= end]
+    if len(rising) < FEWEST:
+        return Number(missing=f"{len(rising)} entropies while the reward rises, {FEWEST} needed")
+    log = np.log(np.maximum(rising["entropy"].to_numpy(float), ENTROPY_FLOOR))
+    return log_change(shift(log, subject.level, FIFTH), rising["step"].to_numpy(float), log, threshold)
+
+
+def reward_fall(subject: Subject) -> Number:
+    """Share of the best train reward, over the lowest possible, that the last rows have lost."""
+    rows = subject.rows("reward")
+    if len(rows) < 4:
+        return Number(missing=f"reward: {len(rows)} rows, 4 needed")
+    step, y = rows["step"].to_numpy(float), rows["reward"].to_numpy(float)
+    found = fall(y, min(subject.reward_range[0], float(y.min())), subject.level)
+    if found is None:
+        return Number(missing="the reward was never above its lowest")
+    detail = f"from {found.best:.3g} (up to step {step[found.last_best]:g}) to {found.end:.3g} at the end"
+    return Number(found.value, found.low, found.high, step[found.last_best], detail=detail)
+
+
+def ratio_log_growth(subject: Subject, threshold: float) -> Number:
+    """Change of the log of the largest importance ratio over the run, at the oldest sample age."""
+    rows = subject.table.dropna(subset=["ratio_max"])
+    if len(rows) == 0:
+        return Number(missing="no importance ratios in the log")
+    oldest = rows["sample_age"].max()
+    if (rows["ratio_max"] == 1).all():
+        return Number(missing="every ratio is 1: each batch is used for one step")
+    rows = rows if np.isnan(oldest) else rows[rows["sample_age"] == oldest]
+    return log_growth(rows, "ratio_max", subject.level, threshold, "importance ratios")
+
+
+def non_finite_share(subject: Subject) -> Number:
+    """Share of rows with a NaN or an infinity; a count, so that the interval is the number."""
+    bad = subject.table["non_finite"].ne("")
+    value = float(bad.mean())
+    onset = float(subject.table.loc[bad, "step"].iloc[0]) if bad.any() else NAN
+    names = sorted(set(" ".join(subject.table["non_finite"]).split()))
+    detail = f"{int(bad.sum())} of {len(bad)} rows, in {', '.join(names)}" if names else ""
+    return Number(value, value, value, onset, detail=detail)
+
+
+def truncated_growth(subject: Subject, threshold: float) -> Number:
+    """Change of the share of truncated completions over the run."""
+    rows = subject.rows("truncated_share")
+    if len(rows) < FEWEST:
+        return Number(missing=f"share of truncated completions: {len(rows)} rows in the log, {FEWEST} needed")
+    step, y = rows["step"].to_numpy(float), rows["truncated_share"].to_numpy(float)
+    smooth = running(y)
+    onset = first_beyond(step, smooth > smooth[0] + threshold)
+    return replace(change(step, y, subject.level), onset=onset, detail=f"from {smooth[0]:.3g} to {smooth[-1]:.3g}")

@@ -31,6 +31,7 @@ class Evidence:
     Attributes
     ----------
     fits, calibration, group_size, run_predictions, transfer, transfer_summary, diagnostics : DataFrame
+    failure_runs, confusion : DataFrame
         The analysis's tables (analysis/tables*.py); run_predictions are those of the runs, predictions the bandit's.
     fixed_point, thresholds, trajectories, finite_step, drift, stationary_variance, predictions : DataFrame
     overdamped_limit : DataFrame
@@ -48,6 +49,8 @@ class Evidence:
     transfer: pd.DataFrame
     transfer_summary: pd.DataFrame
     diagnostics: pd.DataFrame
+    failure_runs: pd.DataFrame
+    confusion: pd.DataFrame
     fixed_point: pd.DataFrame
     thresholds: pd.DataFrame
     trajectories: pd.DataFrame

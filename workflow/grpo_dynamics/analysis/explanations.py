@@ -176,7 +176,13 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         "Four groups of numbers in the training log tell apart four failures that can look alike on a reward curve: "
         "reward hacking, groups without a signal, a policy that narrows too far, and unstable steps.",
         {
-            NOT_TESTED: "None of these failures was provoked in the runs here, so take an alarm as a hint where to "
+            REPRODUCED: "Here every provoked failure was called by its name and healthy runs stayed silent, so "
+            "let an alarm on a run of yours decide where you look first.",
+            PARTLY: "Here most provoked failures were called by their name but not all, or healthy runs raised alarms, "
+            "so take an alarm as a hint and read the evidence beside it.",
+            NOT_REPRODUCED: "Here too many provoked failures were missed or called by another name, so do not act on "
+            "an alarm alone.",
+            NOT_TESTED: "Not all of these failures were provoked in the runs here, so take an alarm as a hint where to "
             "look and not as a diagnosis.",
         },
     ),

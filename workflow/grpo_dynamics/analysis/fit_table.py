@@ -105,30 +105,37 @@ def why_not_identifiable(law: Fit, single: Fit, R_inf: tuple[float, float], opti
     return "plateau not reached" if 1 - left < options["plateau_covered"] or (unbounded and wide) else ""
 
 
-def identify(t: np.ndarray, y: np.ndarray, options: dict) -> tuple[Fit, Fit, dict[str, tuple[float, float]], str]:
+def identify(
+    t: np.ndarray,
+    y: np.ndarray,
+    options: dict,
+    limits: tuple[float, float] = (0.0, 1.0),
+    width: np.ndarray | int = 1,
+) -> tuple[Fit, Fit, dict[str, tuple[float, float]], str]:
     """The law, the exponential, the profile intervals of the law's parameters, and why the series is not identifiable.
 
-    Parameters as in `fit_series`; the reason is empty for an identifiable series.
+    Parameters as in `fit_series`, `limits` and `width` as in `fit`; the reason is empty for an identifiable series.
     """
-    law, single = fit("law", t, y), fit("exponential", t, y)
+    law, single = fit("law", t, y, limits, width), fit("exponential", t, y, limits, width)
     profiles = {name: profile_interval(law, name, 1 - options["alpha"]) for name in PARAMETERS}
     return law, single, profiles, why_not_identifiable(law, single, profiles["R_inf"], options)
 
 
-def _forecast(name: str, t: np.ndarray, y: np.ndarray, options: dict) -> dict[str, float]:
-    seen = t <= t[0] + options["forecast_share"] * (t[-1] - t[0])
+def _forecast(found: Fit, options: dict) -> dict[str, float]:
+    p = found.problem
+    seen = p.t <= p.t[0] + options["forecast_share"] * (p.t[-1] - p.t[0])
     if seen.sum() < options["min_points"] or (~seen).sum() < 2:
         return {}
-    predicted = fit(name, t[seen], y[seen]).curve(t[~seen])
-    rest = y[~seen]
+    early = fit(p.curve, p.t[seen], p.y[seen], p.limits, p.width[seen])
+    rest, predicted = p.y[~seen], early.curve(p.t[~seen] - (p.width[~seen] - 1) / 2)
     return {
         "r2_forecast": r_squared(rest, predicted),
         "rmse_forecast": float(np.sqrt(np.mean((rest - predicted) ** 2))),
     }
 
 
-def _row(found: Fit, options: dict) -> dict:
-    """What one curve says of a series, without intervals and comparisons."""
+def describe(found: Fit, options: dict) -> dict:
+    """What one curve says of a series, as columns of FITS, without intervals and comparisons."""
     t, y, n, p = found.problem.t, found.problem.y, len(found.problem.t), len(found.u)
     early = t <= t[0] + options["early_share"] * (t[-1] - t[0])
     smoothed = uniform_filter1d(y, options["smoothing"], mode="nearest")
@@ -155,11 +162,11 @@ def _row(found: Fit, options: dict) -> dict:
             "start": found.start,
             "at_bound": " ".join(found.at_bound),
         }
-        | _forecast(found.problem.curve, t, y, options)
+        | _forecast(found, options)
     )
 
 
-def _nested(law: Fit, single: Fit) -> dict[str, float]:
+def nested_tests(law: Fit, single: Fit) -> dict[str, float]:
     """F-tests of the law against the exponential; the second is empty where no independent point carries zeta."""
     dof = len(law.problem.y) - len(law.u)
     widening, points = noise_of(law, "zeta")
@@ -200,12 +207,12 @@ def fit_series(t: np.ndarray, y: np.ndarray, options: dict, seed: int = 0) -> li
     found = {name: {"law": law, "exponential": single}.get(name) or fit(name, t, y) for name in CURVES}
     rows = []
     for name, one in found.items():
-        row = common | {"identifiable": reason == "", "reason": reason} | _row(one, options)
+        row = common | {"identifiable": reason == "", "reason": reason} | describe(one, options)
         if name == "law":
             row |= {f"{key}_low": low for key, (low, _) in profiles.items()}
             row |= {f"{key}_high": high for key, (_, high) in profiles.items()}
         if "zeta" in one.estimates:
-            row |= _nested(one, single)
+            row |= nested_tests(one, single)
         drawn = bootstrap_intervals(one, options["fit_replicates"], options["block_length"], level, seed)
         row |= {f"{key}_boot_low": low for key, (low, _) in drawn.items() if key != "beta"}
         row |= {f"{key}_boot_high": high for key, (_, high) in drawn.items() if key != "beta"}

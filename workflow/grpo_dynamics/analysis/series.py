@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from grpo_dynamics.runlog.log import OWN_LOG
+from grpo_dynamics.tables import check
+
 STUDY = "study"  # the variant that stands for the study's own runs
 CELL = ["variant", "model", "G"]
 RUN = ["model", "G", "seed"]
@@ -32,6 +35,15 @@ def train_reward(run: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """
     fresh = run[run["sample_age"] == 0].sort_values("step")
     return fresh["step"].to_numpy(float) - 1, fresh["reward"].to_numpy(float)
+
+
+def as_own_log(run: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one run of RUN_LOG with the columns of OWN_LOG; an empty measurement is one that was not finite."""
+    measured = ["entropy", "kl", "grad_norm", "ratio_max", "loss"]
+    table = run.sort_values("step", ignore_index=True)
+    bad = [" ".join(name for name in measured if np.isnan(row[name])) for _, row in table[measured].iterrows()]
+    table = table.assign(t=table["step"] - 1.0, clip_share=table["clip_low"] + table["clip_high"], non_finite=bad)
+    return check(table[list(OWN_LOG.columns)], OWN_LOG)
 
 
 def heldout_reward(run: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

@@ -7,6 +7,10 @@ import pandera.pandas as pa
 from grpo_dynamics.analysis.evidence import VERDICTS
 from grpo_dynamics.tables import MODEL, NOT_NEGATIVE, SEED, SHARE, G, column, schema
 
+# What the diagnostics watch for: the paper's four failures, and what accompanies them.
+FIRED = ("warning", "critical")  # verdicts of a number that fires
+GROUPS = ["decoupling", "degeneracy", "concentration", "instability", "non_finite", "kl", "truncation"]
+
 
 def number(description: str, *checks: pa.Check) -> pa.Column:
     """A number that can be empty, because it cannot be computed from every run."""
@@ -97,18 +101,24 @@ DIAGNOSTICS = schema(
         "group": column(
             str,
             "the failure that it watches",
-            pa.Check.isin(["decoupling", "degeneracy", "concentration", "instability"]),
+            pa.Check.isin(GROUPS),
         ),
         "diagnostic": column(str, "name of the number"),
         "value": number("the number"),
         "low": number("lower end of its interval"),
         "high": number("upper end of its interval"),
-        "threshold": column(float, "threshold from the config"),
+        "warning": column(float, "threshold of a warning, from the config"),
+        "critical": column(float, "threshold beyond which it is critical"),
         "fires_when": column(str, "side on which it fires", pa.Check.isin(["above", "below"])),
-        "verdict": column(str, "ok, fires, not assessable", pa.Check.isin(["ok", "fires", "not assessable"])),
+        "verdict": column(
+            str,
+            "ok; warning or critical: fires; not assessable",
+            pa.Check.isin(["ok", "warning", "critical", "not assessable"]),
+        ),
+        "onset": number("step at which it began; empty unless it fires"),
         "reason": column(
             str,
-            "why it fires, cannot be assessed, or is no failure although beyond the threshold; empty otherwise",
+            "why it cannot be assessed, or is no failure although beyond the threshold; empty otherwise",
             nullable=True,
         ),
     },

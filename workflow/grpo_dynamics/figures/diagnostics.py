@@ -5,28 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from grpo_dynamics.analysis.diagnostics import NUMBERS
+from grpo_dynamics.analysis.diagnosis import NUMBERS, SYMPTOMS
+from grpo_dynamics.analysis.tables import FIRED
 from grpo_dynamics.figures import style
 
 NAMES = {
     "rate_ratio": "saturation rate,\ntrain / held-out",
-    "heldout_change": "held-out reward,\nchange",
-    "signal_share": "groups with signal,\n/ binomial",
-    "within_group_spread": "spread in groups,\n/ binomial",
+    "heldout_fall": "held-out reward,\nlost share",
+    "heldout_gain_share": "held-out gain\n/ train gain",
+    "signal_share": "groups with\nsignal",
+    "signal_over_chance": "the same,\n/ binomial",
+    "spread_over_chance": "spread in groups,\n/ binomial",
     "entropy_log_change": "log entropy,\nchange in the rise",
+    "entropy_unrewarded": "log entropy,\nwithout a rise",
+    "reward_fall": "train reward,\nlost share",
     "grad_norm_log_growth": "log gradient norm,\nchange",
     "ratio_log_growth": "log largest ratio,\nchange",
+    "non_finite_share": "rows with\nNaN, infinity",
 }
 FIRES = "#b22222"
 
 
 def diagnostics(table: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figure:
-    """A column per diagnostic, a line per run: the number with its interval, the threshold and the side that fires.
+    """A column per number, a line per run: the number with its interval, the thresholds and the side that fires.
+
+    Numbers that no run has are left out, and so are the symptoms (KL, truncated completions).
 
     Parameters
     ----------
@@ -47,12 +54,14 @@ def diagnostics(table: pd.DataFrame, labels: Mapping[str, str], alpha: float) ->
     ]
     place = {run: index for index, run in enumerate(runs)}
     looks = style.model_palette(list(labels))
+    assessed = set(table.loc[table["verdict"] != "not assessable", "diagnostic"])
+    shown = [number for number in NUMBERS if number[0] not in SYMPTOMS and number[1] in assessed]
     figure, grid = plt.subplots(
-        1, len(NUMBERS), figsize=(style.PAGE + 1.2, 1.6 + 0.16 * len(runs)), sharey=True, squeeze=False
+        1, len(shown), figsize=(2.2 + 0.95 * len(shown), 1.6 + 0.16 * len(runs)), sharey=True, squeeze=False
     )
-    for axes, (group, name, side) in zip(grid[0], NUMBERS, strict=True):
+    for axes, (group, name, side) in zip(grid[0], shown, strict=True):
         rows = table[table["diagnostic"] == name]
-        threshold = float(rows["threshold"].iloc[0])
+        threshold = float(rows["warning"].iloc[0])
         for row in rows.itertuples():
             y, look = place[row.model, int(row.G), int(row.seed)], looks[row.model]
             if row.verdict == "not assessable":
@@ -60,7 +69,7 @@ def diagnostics(table: pd.DataFrame, labels: Mapping[str, str], alpha: float) ->
                     0.04, y, "n/a", transform=axes.get_yaxis_transform(), va="center", fontsize=5.5, color=style.NEUTRAL
                 )
                 continue
-            fires = row.verdict == "fires"
+            fires = row.verdict in FIRED
             axes.plot([row.low, row.high], [y, y], color=FIRES if fires else look.color, linewidth=1)
             axes.plot(
                 row.value,
@@ -77,11 +86,8 @@ def diagnostics(table: pd.DataFrame, labels: Mapping[str, str], alpha: float) ->
             *((threshold, high) if side == "above" else (low, threshold)), color=FIRES, alpha=0.07, linewidth=0
         )
         axes.set_xlim(low, high)
-        if (rows["verdict"] == "not assessable").all():
-            axes.set_xticks([threshold])
-        else:
-            axes.xaxis.set_major_locator(plt.MaxNLocator(3))
-        axes.set_title(group, loc="left", fontsize=7, fontweight="bold")
+        axes.xaxis.set_major_locator(plt.MaxNLocator(3))
+        axes.set_title(group.replace("_", "-"), loc="left", fontsize=7, fontweight="bold")
         axes.set_xlabel(NAMES[name], fontsize=6.5)
         axes.grid(axis="y", visible=False)
     first = grid[0, 0]
@@ -90,16 +96,16 @@ def diagnostics(table: pd.DataFrame, labels: Mapping[str, str], alpha: float) ->
     )
     first.set_ylim(len(runs) - 0.5, -0.5)
     marks = [
-        Line2D([], [], color=style.MEASURED, linestyle=(0, (3, 2)), linewidth=0.9, label="threshold"),
+        Line2D([], [], color=style.MEASURED, linestyle=(0, (3, 2)), linewidth=0.9, label="warning"),
         Line2D([], [], color=FIRES, marker="X", linewidth=1, label="fires"),
         plt.Rectangle((0, 0), 1, 1, color=FIRES, alpha=0.12, label="side that fires"),
     ]
     figure.legend(handles=marks, loc="outside upper right", ncols=3)
-    fired = int((table["verdict"] == "fires").sum())
-    assessed = int(np.sum(table["verdict"] != "not assessable"))
+    numbers = table[~table["group"].isin(SYMPTOMS) & (table["verdict"] != "not assessable")]
     style.note(
         figure,
-        f"{fired} of {assessed} assessable numbers fire. Lines: {100 * (1 - alpha):g} % intervals; a number fires only "
-        "with its whole interval beyond the threshold. n/a: not assessable (the table says why).",
+        f"{int(numbers['verdict'].isin(FIRED).sum())} of {len(numbers)} assessable numbers fire. Lines: "
+        f"{100 * (1 - alpha):g} % intervals; a number fires only with its whole interval beyond the threshold, unless "
+        "something else explains it (the table says what). n/a: not assessable.",
     )
     return figure

@@ -24,7 +24,7 @@ from trl import GRPOConfig
 from grpo_dynamics import command, seeds, tables
 from grpo_dynamics.command import InputError
 from grpo_dynamics.progress import Progress
-from grpo_dynamics.tasks.scoring import verifiable_reward
+from grpo_dynamics.tasks.rewards import REWARDS
 from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
 
 logger = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def grpo_config(grpo: dict, G: int, seed: int, folder: Path) -> GRPOConfig:
         delta=None,
         mask_truncated_completions=False,
         top_entropy_quantile=1.0,
-        entropy_coef=0.0,
+        entropy_coef=grpo["entropy_coef"],
         use_adaptive_entropy=False,
         reward_weights=None,
         use_bias_correction_kl=False,
@@ -224,7 +224,7 @@ def main(
     policy = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     trainer = InstrumentedGRPOTrainer(
         model=policy,
-        reward_funcs=[verifiable_reward],
+        reward_funcs=[REWARDS[grpo["reward"]]],
         args=grpo_config(grpo, group_size, derived, checkpoints),
         train_dataset=dataset(train),
         processing_class=tokenizer,

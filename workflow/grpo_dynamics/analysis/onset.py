@@ -1,0 +1,86 @@
+"""Where in a run something began: running means, first steps beyond a threshold, and falls from a best level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+from scipy.ndimage import uniform_filter1d
+
+WINDOW = 9  # rows of a running mean
+
+
+def running(values: np.ndarray) -> np.ndarray:
+    """Centred running mean over `WINDOW` rows, fewer at the ends and in a short series."""
+    window = min(WINDOW, max(len(values) // 3, 1))
+    weights = uniform_filter1d(np.ones(len(values)), window, mode="constant")
+    return uniform_filter1d(np.asarray(values, float), window, mode="constant") / weights
+
+
+def first_beyond(step: np.ndarray, beyond: np.ndarray) -> float:
+    """First step of the last unbroken stretch of `beyond`; NaN where it is never true."""
+    if not beyond.any():
+        return float("nan")
+    last = int(np.flatnonzero(beyond)[-1])
+    before = np.flatnonzero(~beyond[:last])
+    return float(step[before[-1] + 1 if len(before) else 0])
+
+
+@dataclass(frozen=True)
+class Fall:
+    """A fall from the best to the last level of a series.
+
+    Attributes
+    ----------
+    value, low, high : float
+        (best - end) / (best - floor), and its interval.
+    best, end : float
+        Mean of the best window, and of the last.
+    last_best : int
+        Index of the last row of the best window.
+    """
+
+    value: float
+    low: float
+    high: float
+    best: float
+    end: float
+    last_best: int
+
+
+def fall(y: np.ndarray, floor: float, level: float) -> Fall | None:
+    """Compare the last window of a series with its best earlier one; None if that is not above `floor`.
+
+    Windows of a sixth, a twelfth and a 24th of the series are tried, and the fall that is surest is returned. The noise
+    is that of the second differences (by their median, so that the fall itself does not count); the interval allows for
+    the choice among windows (Bonferroni over those that do not overlap).
+
+    Parameters
+    ----------
+    y : (n,) array
+        n of 4 or more.
+    floor : float
+        Lowest level.
+    level : float
+        Of the interval.
+    """
+    n = len(y)
+    second = np.diff(y, 2)
+    noise = 1.4826 * float(np.median(np.abs(second))) or float(np.std(second))
+    noise /= np.sqrt(6)  # variance of a second difference of independent values, in theirs
+    widths = sorted({max(n // parts, 2) for parts in (6, 12, 24)})
+    tests = sum(n // width for width in widths)
+    # A median of absolute values is worth 0.37 of the values it is taken from.
+    t = float(stats.t.ppf(1 - (1 - level) / 2 / tests, max(0.37 * (n - 2), 1)))
+    found = []
+    for width in widths:
+        means = np.convolve(y, np.full(width, 1 / width), "valid")
+        earlier = means[: n - 2 * width + 1]
+        place = int(np.argmax(earlier))
+        best, end = float(earlier[place]), float(means[-1])
+        if best > floor:
+            half = t * noise * np.sqrt(2 / width)
+            ends = ((best - end + side * half) / (best - floor) for side in (-1, 1))
+            found.append(Fall((best - end) / (best - floor), *ends, best, end, place + width - 1))
+    return max(found, key=lambda one: one.low, default=None)

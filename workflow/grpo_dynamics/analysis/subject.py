@@ -1,0 +1,152 @@
+"""A run under diagnosis, and the statistics that its numbers are made with: each gives a Number with its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.polynomial import Polynomial
+from scipy import stats
+
+from grpo_dynamics.analysis.noise import inflation, lag1
+from grpo_dynamics.analysis.onset import first_beyond, running
+
+NAN = float("nan")
+FEWEST = 8  # rows that a slope or a fitted rate needs
+SAMPLED = {"reward", "reward_std", "collapsed_share"}  # the same in all steps on one batch
+MIN_CURVED = 40  # points from which a cubic leaves enough residuals to measure their autocorrelation
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number with its interval.
+
+    Attributes
+    ----------
+    value, low, high : float
+    onset : float
+        Step at which it began to deviate; NaN if it did not.
+    missing : str
+        Why it cannot be assessed.
+    excuse : str
+        Why it is no failure even beyond its threshold.
+    detail : str
+        What else was measured, for the evidence.
+    """
+
+    value: float = NAN
+    low: float = NAN
+    high: float = NAN
+    onset: float = NAN
+    missing: str = ""
+    excuse: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run to be diagnosed.
+
+    Attributes
+    ----------
+    table : DataFrame
+        OWN_LOG.
+    G : int or None
+        Group size, if known.
+    reward_range : (low, high)
+        Range of the reward.
+    options : dict
+        The config's `analysis`.
+    """
+
+    table: pd.DataFrame
+    G: int | None
+    reward_range: tuple[float, float]
+    options: dict
+
+    @property
+    def level(self) -> float:
+        return 1 - self.options["alpha"]
+
+    def rows(self, *columns: str) -> pd.DataFrame:
+        """Rows that have all of `columns`; only those of a fresh sample if the sample is what is measured."""
+        kept = self.table[list(columns)].notna().all(axis=1)
+        if SAMPLED & set(columns):
+            kept &= ~(self.table["sample_age"] > 0)
+        return self.table[kept]
+
+    def second_half(self, rows: pd.DataFrame) -> pd.DataFrame:
+        return rows[rows["step"] > (self.table["step"].min() + self.table["step"].max()) / 2]
+
+    def share(self, reward: np.ndarray) -> np.ndarray:
+        """Rewards as shares of their range."""
+        low, high = self.reward_range
+        return (reward - low) / (high - low) if high > low else np.zeros(len(reward))
+
+
+def change(t: np.ndarray, y: np.ndarray, level: float) -> Number:
+    """Change of y over its whole time by the Theil-Sen slope.
+
+    Sen's interval takes residuals as independent; it is widened about the slope for their autocorrelation. In a
+    series long enough that is the autocorrelation about a cubic, which follows a slow start and a plateau: about the
+    line, such a curve's lack of fit would pass for autocorrelation.
+    """
+    slope, intercept, low, high = stats.theilslopes(y, t, alpha=level)
+    trend = Polynomial.fit(t, y, 3)(t) if len(t) >= MIN_CURVED else intercept + slope * t
+    rest = y - trend
+    wider = np.sqrt(inflation(lag1(rest - rest.mean())))
+    duration = t[-1] - t[0]
+    ends = (slope + wider * (end - slope) for end in (low, high))
+    return Number(float(slope * duration), *(float(end * duration) for end in ends))
+
+
+def ratio_of_means(found: np.ndarray, expected: np.ndarray, level: float) -> Number:
+    """mean(found) / mean(expected), its interval by linearisation, widened for autocorrelation."""
+    ratio = float(np.mean(found) / np.mean(expected))
+    rest = found - ratio * expected
+    error = np.std(rest, ddof=1) * np.sqrt(inflation(lag1(rest - rest.mean())) / len(rest)) / np.mean(expected)
+    half = stats.t.ppf((1 + level) / 2, len(rest) - 1) * error
+    return Number(ratio, float(ratio - half), float(ratio + half))
+
+
+def mean(values: np.ndarray, level: float) -> Number:
+    """Mean of a series with its interval, widened for autocorrelation."""
+    return ratio_of_means(values, np.ones(len(values)), level)
+
+
+def shift(y: np.ndarray, level: float, part: float) -> Number:
+    """Mean of the last part of a series minus that of its first, the intervals of both widened for autocorrelation."""
+    size = max(int(len(y) * part), 2)
+    first, last = mean(y[:size], level), mean(y[-size:], level)
+    half = np.hypot(first.high - first.value, last.high - last.value)
+    value = last.value - first.value
+    return Number(value, float(value - half), float(value + half))
+
+
+def log_growth(rows: pd.DataFrame, name: str, level: float, threshold: float, what: str) -> Number:
+    """Change of the log of a column over `rows`, and where it passed `threshold` (of either sign)."""
+    rows = rows[rows[name] > 0]
+    if len(rows) < FEWEST:
+        return Number(missing=f"{len(rows)} {what} above 0 {'' if len(rows) else '(or none logged) '}in the stretch "
+                      f"that counts, {FEWEST} needed")  # fmt: skip
+    step, log = rows["step"].to_numpy(float), np.log(rows[name].to_numpy(float))
+    return log_change(change(step, log, level), step, log, threshold)
+
+
+def log_change(number: Number, step: np.ndarray, log: np.ndarray, threshold: float) -> Number:
+    """`number` with the first step at which a logarithm had changed by `threshold`, and its course in words."""
+    smooth = running(log)
+    beyond = (smooth - smooth[0]) * np.sign(threshold) > abs(threshold)
+    detail = f"from {np.exp(smooth[0]):.3g} to {np.exp(smooth[-1]):.3g} over steps {step[0]:g} to {step[-1]:g}"
+    return replace(number, onset=first_beyond(step, beyond), detail=detail)
+
+
+def level_of(subject: Subject, name: str, threshold: float, what: str) -> Number:
+    """Mean of a column over the last quarter of its rows."""
+    rows = subject.rows(name)
+    last = rows[name].to_numpy(float)[-max(len(rows) // 4, 3) :]
+    if len(rows) < 3:
+        return Number(missing=f"{len(rows)} {what} in the log, 3 needed")
+    onset = first_beyond(rows["step"].to_numpy(float), running(rows[name].to_numpy(float)) > threshold)
+    return replace(mean(last, subject.level), onset=onset, detail=f"mean over the last {len(last)} rows")
