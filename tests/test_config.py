@@ -163,7 +163,7 @@ def test_failures_change_what_they_say(config):
     assert grpo == config["grpo"] | config["failures"]["grpo"] | {"reward": "fails_open"}
     cells = failure_cells(config)
     assert len(cells) == 8 + 5 * 4
-    assert ("easy_prompts", "qwen2-tiny", 4, 3) in cells
+    assert ("easy_prompts", "qwen2-tiny", 4, 13) in cells
     config["failures"]["runs"]["healthy"] = None
     assert len(failure_cells(config)) == 5 * 4
     config["failures"] = None
@@ -178,11 +178,6 @@ def test_failures_change_what_they_say(config):
         ("healthy", {"grpo": {"steps": 0}}, "failures.runs.healthy.grpo: steps: found 0, allowed: a value >= 1"),
         ("healthy", {"model": "gpt"}, 'failures.runs.healthy: found the model "gpt", allowed: one of models: nemotron'),
         (
-            "easy_prompts",
-            {"seeds": [9]},
-            "failures.runs.easy_prompts.trained: found G = 4 and seeds [9], allowed: those",
-        ),
-        (
             "large_eta",
             {"grpo": {"completions_per_step": 66}},
             "failures.G: found 4, allowed: a divisor of failures.runs.",
@@ -195,3 +190,9 @@ def test_mistakes_in_failures_give_one_clear_line(config, kind, change, expected
         resolve(config, ROOT)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_second_run_needs_a_first(config):
+    config["group_sizes"] = [16]
+    with pytest.raises(ConfigError, match="failures.G: found 4, allowed: one of group_sizes, 16, since easy_prompts"):
+        resolve(config, ROOT)

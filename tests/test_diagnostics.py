@@ -239,6 +239,15 @@ def test_consequences_of_a_concentrated_policy_are_explained_by_it():
     assert "left its reference" in far["entropy_unrewarded"].reason
 
 
+def test_a_far_policy_is_unstable_only_without_a_rise():
+    far = {"kl": np.linspace(0, 6, 150)}
+    rising = diagnosed(run_log(), **far)
+    assert rising["kl_unrewarded"].reason == "the reward rises"
+    assert (rising["kl_level"].verdict, primary(list(rising.values())).group) == ("critical", "kl")
+    flat = diagnosed(run_log(R_0=0.1, R_inf=0.1), **far)
+    assert (flat["kl_unrewarded"].verdict, primary(list(flat.values())).group) == ("critical", "instability")
+
+
 def test_non_finite_rows_are_counted_and_come_first():
     bad = ["grad_norm" if row in (40, 41) else "" for row in range(150)]
     found = diagnosed(run_log(), non_finite=bad)

@@ -10,7 +10,7 @@ from scipy import stats
 from simulated import OPTIONS, THRESHOLDS, run_log
 
 from grpo_dynamics.analysis.induced import confusion, diagnose_failures
-from grpo_dynamics.analysis.live import EVERY, FIRST_CHECK, LiveMonitor
+from grpo_dynamics.analysis.live import EVERY, LiveMonitor, due
 from grpo_dynamics.analysis.series import as_own_log
 from grpo_dynamics.analysis.tables_failures import (
     CONFUSION,
@@ -61,16 +61,10 @@ def test_alarms_come_before_the_end_and_healthy_runs_have_none(found):
 
 def test_an_alarm_needs_two_checks_in_a_row():
     table = as_own_log(run_log(failure="decoupling"))
-    monitor = LiveMonitor(4, (0.0, 1.0), OPTIONS, THRESHOLDS)
-    assert not monitor.due
-    for row in table.to_dict("records")[:FIRST_CHECK]:
-        monitor.add(row)
-    assert monitor.due
-    for row in table.to_dict("records")[FIRST_CHECK:]:
-        monitor.add(row)
-    assert monitor.check() == []
-    assert [one.group for one in monitor.check()] == ["decoupling"]
-    assert monitor.check() == []  # an alarm is given once
+    monitor = LiveMonitor(OPTIONS, THRESHOLDS)
+    checks = [monitor.check(rows, 4, (0.0, 1.0)) for rows in (table[:60], table, table, table)]
+    assert [[one.group for one in alarms] for alarms in checks] == [[], [], ["decoupling"], []]
+    assert [rows for rows in range(60) if due(rows)] == [20, 30, 40, 50]
 
 
 def test_confusion_counts_with_exact_intervals(found):

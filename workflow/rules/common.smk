@@ -85,8 +85,10 @@ def variant_settings(wildcards):
 
 def failure_base(wildcards):
     """Folder of the checkpoint that a run with an induced failure starts from."""
-    if FAILURE_KINDS[wildcards.kind].get("trained"):
-        return f"{RESULTS}/runs/{wildcards.model}/G{wildcards.G}/seed{wildcards.seed}/final"
+    kind = FAILURE_KINDS[wildcards.kind]
+    if kind.get("trained"):
+        seed = SEEDS[kind["seeds"].index(int(wildcards.seed)) % len(SEEDS)]
+        return f"{RESULTS}/runs/{wildcards.model}/G{wildcards.G}/seed{seed}/final"
     return base_model(wildcards)
 
 

@@ -80,6 +80,11 @@ ADVICE = {
         "Harder prompts later in the run (a curriculum), or a changed reward function.",
         _SHRINK,
     ),
+    "kl_unrewarded": Advice(
+        "the KL to the reference is {value} nats per token at the end of a run whose reward did not rise",
+        "A reward without information (random or constant labels), under which the policy drifts without being unstable.",
+        _SHRINK,
+    ),
     "grad_norm_log_growth": Advice(
         "the log of the gradient norm changed by {value} over the second half",
         "Fewer, larger gradients as more groups collapse; longer completions under a loss that sums over tokens.",

@@ -32,6 +32,7 @@ NUMBERS = [
     ("concentration", "entropy_log_change", "below"),
     ("concentration", "entropy_unrewarded", "below"),
     ("instability", "reward_fall", "above"),
+    ("instability", "kl_unrewarded", "above"),
     ("instability", "grad_norm_log_growth", "above"),
     ("instability", "ratio_log_growth", "above"),
     ("non_finite", "non_finite_share", "above"),
@@ -117,6 +118,7 @@ def _numbers(subject: Subject, warning: Mapping[str, float]) -> dict[str, Number
         "entropy_log_change": d.entropy_log_change(subject, warning["entropy_log_change"], rewarded=True),
         "entropy_unrewarded": d.entropy_log_change(subject, warning["entropy_unrewarded"], rewarded=False),
         "reward_fall": d.reward_fall(subject),
+        "kl_unrewarded": d.kl_unrewarded(subject, warning["kl_unrewarded"]),
         # The first half is left out: there the norm grows in a healthy run too, as ever fewer groups are all wrong.
         "grad_norm_log_growth": log_growth(
             half(subject.rows("grad_norm")), "grad_norm", level, warning["grad_norm_log_growth"], "gradient norms"
@@ -138,16 +140,14 @@ def _explained(found: dict[str, Diagnosis]) -> dict[str, str]:
     fired = {name for name, one in found.items() if one.fired}
     reasons = {}
     entropy = fired & {"entropy_log_change", "entropy_unrewarded"}
-    fell, concentrated = "reward_fall" in fired, bool(entropy)
-    if fell and concentrated:
-        # Sharpening what the reference does leaves the policy near it; a policy that has blown up is far away.
-        if "kl_level" in fired:
-            concentrated = False
-            reasons |= dict.fromkeys(entropy, "the policy has left its reference (KL): see instability")
-        else:
-            fell = False
-            reasons["reward_fall"] = "the policy had concentrated: see concentration"
-    if fell or concentrated:
+    far, concentrated = "kl_unrewarded" in fired, bool(entropy)
+    # Sharpening what the reference does leaves the policy near it; a policy that has blown up is far away.
+    if far and concentrated:
+        concentrated = False
+        reasons |= dict.fromkeys(entropy, "the policy has left its reference (KL): see instability")
+    if concentrated and "reward_fall" in fired:
+        reasons["reward_fall"] = "the policy had concentrated: see concentration"
+    if far or concentrated or "reward_fall" in fired:
         cause = "concentration" if concentrated else "instability"
         for name in ("signal_share", "signal_over_chance", "spread_over_chance"):
             if name in fired:

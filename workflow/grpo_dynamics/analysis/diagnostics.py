@@ -21,6 +21,7 @@ from grpo_dynamics.analysis.subject import (
     Number,
     Subject,
     change,
+    level_of,
     log_change,
     log_growth,
     mean,
@@ -54,8 +55,8 @@ def rate_ratio(subject: Subject) -> Number:
             return Number(missing=f"{name} reward: no trend")
         single = fit("exponential", t, y, limits)
         rise = single.estimates["R_inf"] - single.estimates["R_0"]
-        if abs(rise) < 2 * np.std(single.residuals) / np.sqrt(len(t)):
-            return Number(missing=f"{name} reward: no trend")
+        if rise < 2 * np.std(single.residuals) / np.sqrt(len(t)):
+            return Number(missing=f"{name} reward: no rise")
         k = single.estimates["k"]
         if k * (t[-1] - t[0]) < 1:
             return Number(missing=f"{name} reward: plateau not reached")
@@ -240,6 +241,14 @@ def reward_fall(subject: Subject) -> Number:
         return Number(missing="the reward was never above its lowest")
     detail = f"from {found.best:.3g} (up to step {step[found.last_best]:g}) to {found.end:.3g} at the end"
     return Number(found.value, found.low, found.high, step[found.last_best], detail=detail)
+
+
+def kl_unrewarded(subject: Subject, threshold: float) -> Number:
+    """KL to the reference at the end of a run whose reward does not rise: a policy that moves far for nothing."""
+    number = level_of(subject, "kl", threshold, "KLs")
+    if number.missing or rise_end(subject) is None:
+        return number
+    return Number(missing="the reward rises")
 
 
 def ratio_log_growth(subject: Subject, threshold: float) -> Number:

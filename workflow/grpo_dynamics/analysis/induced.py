@@ -9,7 +9,7 @@ import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
 from grpo_dynamics.analysis.diagnosis import KEPT, SYMPTOMS, diagnose_run, primary
-from grpo_dynamics.analysis.live import LiveMonitor
+from grpo_dynamics.analysis.live import LiveMonitor, due
 from grpo_dynamics.analysis.series import as_own_log
 from grpo_dynamics.analysis.tables_failures import (
     CALLS,
@@ -23,13 +23,12 @@ from grpo_dynamics.analysis.tables_failures import (
 RUN = ["kind", "induces", "model", "G", "seed"]
 
 
-def _live(table: pd.DataFrame, monitor: LiveMonitor) -> dict[str, str | float]:
+def _live(table: pd.DataFrame, G: int, monitor: LiveMonitor) -> dict[str, str | float]:
     """Replays a finished run row by row: step of the first alarm, and failure and step of the first that is a cause."""
     alarm = np.nan
-    for row in table.to_dict("records"):
-        monitor.add(row)
-        if monitor.due and (first := primary(monitor.check())):
-            step = float(row["step"])
+    for rows in filter(due, range(len(table) + 1)):
+        if first := primary(monitor.check(table[:rows], G, (0.0, 1.0))):
+            step = float(table["step"][rows - 1])
             alarm = step if np.isnan(alarm) else alarm
             if first.group not in SYMPTOMS:
                 return {"live_called": first.group, "live_step": step, "alarm_step": alarm}
@@ -62,7 +61,7 @@ def diagnose_failures(
                 "fires": " ".join(dict.fromkeys(one.group for one in found if one.fired)),
                 "onset": first.onset if first else np.nan,
             }
-            | _live(table, LiveMonitor(size, (0.0, 1.0), options, thresholds))
+            | _live(table, size, LiveMonitor(options, thresholds))
         )
         numbers += [named | {name: getattr(one, name) for name in KEPT} for one in found]
     return (

@@ -11,56 +11,53 @@ from collections.abc import Mapping
 import pandas as pd
 
 from grpo_dynamics.analysis.diagnosis import Diagnosis, diagnose_run
-from grpo_dynamics.runlog.log import OWN_LOG
 
 FIRST_CHECK = 20  # rows; before, the diagnostics have too little to say
 EVERY = 10  # rows between two checks
 
 
+def due(rows: int) -> bool:
+    """Whether a run is checked after so many rows."""
+    return rows >= FIRST_CHECK and rows % EVERY == 0
+
+
 class LiveMonitor:
-    """Collects the rows of a run and diagnoses what has been logged so far.
+    """Diagnoses a run again and again, and says what is new.
 
     Parameters
     ----------
-    G : int or None
-        Group size, if known.
-    reward_range : (low, high)
-        Range of the reward.
     options, thresholds : mapping
         The config's `analysis` and `diagnostics`.
     """
 
-    def __init__(
-        self,
-        G: int | None,
-        reward_range: tuple[float, float],
-        options: dict,
-        thresholds: Mapping[str, Mapping[str, float]],
-    ):
-        self._G, self._range, self._options, self._thresholds = G, reward_range, options, thresholds
-        self._rows: list[Mapping] = []
-        self._fired: dict[str, Diagnosis] = {}
+    def __init__(self, options: dict, thresholds: Mapping[str, Mapping[str, float]]):
+        self._options, self._thresholds = options, thresholds
+        self._fired: set[str] = set()
         self._alarmed: set[str] = set()
 
-    def add(self, row: Mapping) -> None:
-        """Add a row: columns of OWN_LOG, those that are missing are empty."""
-        self._rows.append(row)
+    def check(self, table: pd.DataFrame, G: int | None, reward_range: tuple[float, float]) -> list[Diagnosis]:
+        """Diagnose what has been logged so far.
 
-    @property
-    def due(self) -> bool:
-        """Whether the last row is one after which to check."""
-        return len(self._rows) >= FIRST_CHECK and len(self._rows) % EVERY == 0
+        Parameters
+        ----------
+        table : DataFrame
+            OWN_LOG.
+        G : int or None
+            Group size, if known.
+        reward_range : (low, high)
+            Range of the reward.
 
-    def check(self) -> list[Diagnosis]:
-        """Diagnose the rows so far; returns the new alarms, the first diagnosis that fired of each new failure."""
-        table = pd.DataFrame(self._rows).reindex(columns=list(OWN_LOG.columns))
-        table["non_finite"] = table["non_finite"].fillna("")
-        found = diagnose_run(table, self._G, self._range, self._options, self._thresholds)
+        Returns
+        -------
+        list of Diagnosis
+            The new alarms: of each failure that fires in this check and the one before, and that was not given
+            already, the first diagnosis.
+        """
         fired: dict[str, Diagnosis] = {}
-        for one in found:
+        for one in diagnose_run(table, G, reward_range, self._options, self._thresholds):
             if one.fired:
                 fired.setdefault(one.group, one)
-        alarms = [one for group, one in fired.items() if group in self._fired and group not in self._alarmed]
-        self._fired = fired
+        alarms = [one for group, one in fired.items() if group in self._fired - self._alarmed]
+        self._fired = set(fired)
         self._alarmed |= {one.group for one in alarms}
         return alarms

@@ -36,7 +36,7 @@ class Fall:
     value, low, high : float
         (best - end) / (best - floor), and its interval.
     best, end : float
-        Mean of the best window, and of the last.
+        Mean of the best window, and of the last rows.
     last_best : int
         Index of the last row of the best window.
     """
@@ -50,7 +50,7 @@ class Fall:
 
 
 def fall(y: np.ndarray, floor: float, level: float) -> Fall | None:
-    """Compare the last window of a series with its best earlier one; None if that is not above `floor`.
+    """Compare the last sixth of a series with its best earlier window; None if that is not above `floor`.
 
     Windows of a sixth, a twelfth and a 24th of the series are tried, and the fall that is surest is returned. The noise
     is that of the second differences (by their median, so that the fall itself does not count); the interval allows for
@@ -73,14 +73,14 @@ def fall(y: np.ndarray, floor: float, level: float) -> Fall | None:
     tests = sum(n // width for width in widths)
     # A median of absolute values is worth 0.37 of the values it is taken from.
     t = float(stats.t.ppf(1 - (1 - level) / 2 / tests, max(0.37 * (n - 2), 1)))
-    found = []
+    found, last = [], max(widths)
+    end = float(y[-last:].mean())
     for width in widths:
-        means = np.convolve(y, np.full(width, 1 / width), "valid")
-        earlier = means[: n - 2 * width + 1]
+        earlier = np.convolve(y[:-last], np.full(width, 1 / width), "valid")
         place = int(np.argmax(earlier))
-        best, end = float(earlier[place]), float(means[-1])
+        best = float(earlier[place])
         if best > floor:
-            half = t * noise * np.sqrt(2 / width)
+            half = t * noise * np.sqrt(1 / width + 1 / last)
             ends = ((best - end + side * half) / (best - floor) for side in (-1, 1))
             found.append(Fall((best - end) / (best - floor), *ends, best, end, place + width - 1))
     return max(found, key=lambda one: one.low, default=None)

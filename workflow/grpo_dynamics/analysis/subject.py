@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 from numpy.polynomial import Polynomial
-from scipy import stats
+from scipy import signal, stats
 
 from grpo_dynamics.analysis.noise import inflation, lag1
 from grpo_dynamics.analysis.onset import first_beyond, running
@@ -116,11 +116,17 @@ def mean(values: np.ndarray, level: float) -> Number:
 
 
 def shift(y: np.ndarray, level: float, part: float) -> Number:
-    """Mean of the last part of a series minus that of its first, the intervals of both widened for autocorrelation."""
-    size = max(int(len(y) * part), 2)
-    first, last = mean(y[:size], level), mean(y[-size:], level)
-    half = np.hypot(first.high - first.value, last.high - last.value)
-    value = last.value - first.value
+    """Mean of the last part of a series minus that of its first.
+
+    The interval rests on the residuals about a line in each part, widened for their autocorrelation.
+    """
+    size = max(int(len(y) * part), 3)
+    ends, variance = [y[:size], y[-size:]], 0.0
+    for values in ends:
+        rest = signal.detrend(values)
+        variance += np.sum(rest**2) / (size - 2) * inflation(lag1(rest)) / size
+    half = stats.t.ppf((1 + level) / 2, 2 * (size - 2)) * np.sqrt(variance)
+    value = float(ends[1].mean() - ends[0].mean())
     return Number(value, float(value - half), float(value + half))
 
 

@@ -35,10 +35,12 @@ def failures(log: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         rows, len(SERIES), figsize=(style.PAGE + 1.2, 0.8 + 1.15 * rows), sharex=True, sharey="col", squeeze=False
     )
     log = log.assign(signal=1 - log["collapsed_share"])
+    for axes, (title, _, _) in zip(grid[0], SERIES, strict=True):
+        axes.set_title(title, loc="left", fontsize=7)
     for line, kind in zip(grid, kinds, strict=False):
         these, found = log[log["kind"] == kind], runs[runs["kind"] == kind]
         induced = found["induces"].iloc[0]
-        for axes, (title, columns, logarithmic) in zip(line, SERIES, strict=True):
+        for axes, (_, columns, logarithmic) in zip(line, SERIES, strict=True):
             for _, run in these.groupby("seed"):
                 for name, color in columns.items():
                     there = run.dropna(subset=[name])
@@ -48,8 +50,6 @@ def failures(log: pd.DataFrame, runs: pd.DataFrame) -> Figure:
                     )  # fmt: skip
             if logarithmic:
                 axes.set_yscale("log")
-            if line is grid[0]:
-                axes.set_title(title, loc="left", fontsize=7)
         for one in found.itertuples():
             if np.isfinite(one.onset):
                 line[0].axvline(one.onset, color=style.NEUTRAL, linewidth=0.6, linestyle=(0, (1, 2)))
