@@ -163,7 +163,7 @@ def test_failures_change_what_they_say(config):
     assert grpo == config["grpo"] | config["failures"]["grpo"] | {"reward": "fails_open"}
     cells = failure_cells(config)
     assert len(cells) == 8 + 5 * 4
-    assert ("easy_prompts", "qwen2-tiny", 4, 13) in cells
+    assert ("easy_prompts", "qwen2-tiny", 4, 23) in cells
     config["failures"]["runs"]["healthy"] = None
     assert len(failure_cells(config)) == 5 * 4
     config["failures"] = None

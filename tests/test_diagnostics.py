@@ -236,7 +236,7 @@ def test_consequences_of_a_concentrated_policy_are_explained_by_it():
     assert "concentrat" in found["reward_fall"].reason
     far = diagnosed(run, **gone, kl=np.where(t < 30, 0.1, 6.0))
     assert primary(list(far.values())).group == "instability"
-    assert "left its reference" in far["entropy_unrewarded"].reason
+    assert "left its reference" in far["entropy_lost"].reason
 
 
 def test_a_far_policy_is_unstable_only_without_a_rise():

@@ -29,6 +29,8 @@ GRPO = {
     "learning_rate": 1e-3,
     "mu": 0.9,
     "K_ref": 2,
+    "reward": "verifiable",
+    "entropy_coef": 0.0,
     "beta": 0.01,
     "clip_epsilon": 0.2,
     "max_grad_norm": 1.0,

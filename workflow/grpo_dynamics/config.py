@@ -228,6 +228,13 @@ def variant_cells(config: dict) -> list[tuple[str, str, int, int]]:
     ]
 
 
+def defaults() -> dict:
+    """The default config: the one that an installed package carries, or that of the source tree."""
+    here = Path(__file__).resolve().parent
+    packaged = here / "defaults" / "config.yaml"
+    return yaml.safe_load((packaged if packaged.exists() else here.parents[1] / "config" / "config.yaml").read_text())
+
+
 def resolve(config: dict, root: str | Path) -> dict:
     """Check a config against the schema and its references; return it unchanged.
 

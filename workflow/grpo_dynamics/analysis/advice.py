@@ -70,8 +70,8 @@ ADVICE = {
         "of the run.",
         _EXPLORE,
     ),
-    "entropy_unrewarded": Advice(
-        "log entropy changed by {value} over a run whose reward did not rise",
+    "entropy_lost": Advice(
+        "log entropy changed by {value} while the reward did not rise, or the groups collapsed beyond chance",
         "A run too short or too noisy for its rise to be seen; a lower sampling temperature in the middle of the run.",
         _EXPLORE,
     ),
@@ -82,7 +82,7 @@ ADVICE = {
     ),
     "kl_unrewarded": Advice(
         "the KL to the reference is {value} nats per token at the end of a run whose reward did not rise",
-        "A reward without information (random or constant labels), under which the policy drifts without being unstable.",
+        "A reward without information (random or constant), under which a policy drifts without being unstable.",
         _SHRINK,
     ),
     "grad_norm_log_growth": Advice(

@@ -30,7 +30,7 @@ NUMBERS = [
     ("degeneracy", "signal_over_chance", "below"),
     ("degeneracy", "spread_over_chance", "below"),
     ("concentration", "entropy_log_change", "below"),
-    ("concentration", "entropy_unrewarded", "below"),
+    ("concentration", "entropy_lost", "below"),
     ("instability", "reward_fall", "above"),
     ("instability", "kl_unrewarded", "above"),
     ("instability", "grad_norm_log_growth", "above"),
@@ -107,16 +107,20 @@ def judge(number: Number, warning: float, critical: float, fires_when: str) -> t
 
 def _numbers(subject: Subject, warning: Mapping[str, float]) -> dict[str, Number]:
     level = subject.level
+    over_chance = {
+        "signal_over_chance": d.over_chance(subject, "collapsed_share"),
+        "spread_over_chance": d.over_chance(subject, "reward_std"),
+    }
+    collapsed = any(judge(one, warning[name], warning[name], "below")[0] in FIRED for name, one in over_chance.items())
     half = subject.second_half
     return {
         "rate_ratio": d.rate_ratio(subject),
         "heldout_fall": d.heldout_fall(subject),
         "heldout_gain_share": d.heldout_gain_share(subject),
         "signal_share": d.signal_share(subject, warning["signal_share"]),
-        "signal_over_chance": d.over_chance(subject, "collapsed_share"),
-        "spread_over_chance": d.over_chance(subject, "reward_std"),
-        "entropy_log_change": d.entropy_log_change(subject, warning["entropy_log_change"], rewarded=True),
-        "entropy_unrewarded": d.entropy_log_change(subject, warning["entropy_unrewarded"], rewarded=False),
+        **over_chance,
+        "entropy_log_change": d.entropy_log_change(subject, warning["entropy_log_change"]),
+        "entropy_lost": d.entropy_lost(subject, warning["entropy_lost"], collapsed),
         "reward_fall": d.reward_fall(subject),
         "kl_unrewarded": d.kl_unrewarded(subject, warning["kl_unrewarded"]),
         # The first half is left out: there the norm grows in a healthy run too, as ever fewer groups are all wrong.
@@ -139,12 +143,15 @@ def _explained(found: dict[str, Diagnosis]) -> dict[str, str]:
     """Diagnostics that another diagnosis explains, and how; only those that fired are looked at."""
     fired = {name for name, one in found.items() if one.fired}
     reasons = {}
-    entropy = fired & {"entropy_log_change", "entropy_unrewarded"}
+    entropy = fired & {"entropy_log_change", "entropy_lost"}
     far, concentrated = "kl_unrewarded" in fired, bool(entropy)
     # Sharpening what the reference does leaves the policy near it; a policy that has blown up is far away.
     if far and concentrated:
         concentrated = False
         reasons |= dict.fromkeys(entropy, "the policy has left its reference (KL): see instability")
+    if far:
+        apart = fired & {"rate_ratio", "heldout_fall", "heldout_gain_share"}
+        reasons |= dict.fromkeys(apart, "the policy has left its reference (KL) without a rise: see instability")
     if concentrated and "reward_fall" in fired:
         reasons["reward_fall"] = "the policy had concentrated: see concentration"
     if far or concentrated or "reward_fall" in fired:

@@ -213,21 +213,31 @@ def rise_end(subject: Subject) -> float | None:
     return end if np.isfinite(end) else np.inf
 
 
-def entropy_log_change(subject: Subject, threshold: float, rewarded: bool) -> Number:
-    """Change of log entropy while the reward rises; or, not rewarded, over a run whose reward does not rise.
+def entropy_log_change(subject: Subject, threshold: float) -> Number:
+    """Change of log entropy while the reward rises: up to the fitted start of the plateau, or the run's end."""
+    end = rise_end(subject)
+    if end is None:
+        return Number(missing="the reward does not rise")
+    rows = subject.rows("entropy")
+    return _entropy_change(subject, rows[rows["t"] <= end], threshold)
 
-    Some entropy is the price of a rise. A policy that loses it without one has concentrated on what it did before.
+
+def entropy_lost(subject: Subject, threshold: float, collapsed: bool) -> Number:
+    """Change of log entropy over the run, where nothing justifies a loss: no rise, or groups collapsed beyond chance.
+
+    Some entropy is the price of a rise. A policy that loses it without one has concentrated on what it did before. And
+    groups that collapse beyond chance while the entropy goes have lost their signal to the policy, not to the prompts.
     """
-    rows, end = subject.rows("entropy"), rise_end(subject)
-    if len(rows) == 0:
-        return Number(missing="no entropy in the log")
-    if rewarded != (end is not None):
-        return Number(missing="the reward does not rise" if rewarded else "the reward rises")
-    rising = rows if end is None else rows[rows["t"] <= end]
-    if len(rising) < FEWEST:
-        return Number(missing=f"{len(rising)} entropies while the reward rises, {FEWEST} needed")
-    log = np.log(np.maximum(rising["entropy"].to_numpy(float), ENTROPY_FLOOR))
-    return log_change(shift(log, subject.level, FIFTH), rising["step"].to_numpy(float), log, threshold)
+    if not collapsed and rise_end(subject) is not None:
+        return Number(missing="the reward rises, and the groups have not collapsed beyond chance")
+    return _entropy_change(subject, subject.rows("entropy"), threshold)
+
+
+def _entropy_change(subject: Subject, rows: pd.DataFrame, threshold: float) -> Number:
+    if len(rows) < FEWEST:
+        return Number(missing=f"{len(rows)} entropies in the stretch that counts, {FEWEST} needed")
+    log = np.log(np.maximum(rows["entropy"].to_numpy(float), ENTROPY_FLOOR))
+    return log_change(shift(log, subject.level, FIFTH), rows["step"].to_numpy(float), log, threshold)
 
 
 def reward_fall(subject: Subject) -> Number:

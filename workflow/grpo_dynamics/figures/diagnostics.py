@@ -21,7 +21,7 @@ NAMES = {
     "signal_over_chance": "the same,\n/ binomial",
     "spread_over_chance": "spread in groups,\n/ binomial",
     "entropy_log_change": "log entropy,\nchange in the rise",
-    "entropy_unrewarded": "log entropy,\nwithout a rise",
+    "entropy_lost": "log entropy,\nwithout a rise",
     "kl_unrewarded": "KL without\na rise",
     "reward_fall": "train reward,\nlost share",
     "grad_norm_log_growth": "log gradient norm,\nchange",

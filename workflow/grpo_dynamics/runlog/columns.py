@@ -1,0 +1,154 @@
+"""Which key of a log is which column of OWN_LOG, and a row read through that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from grpo_dynamics.command import InputError
+from grpo_dynamics.runlog.keys import canonical, number, resolve
+from grpo_dynamics.runlog.log import OWN_LOG, Mapped
+
+MAPPABLE = [name for name in OWN_LOG.columns if name not in ("t", "non_finite")]
+SHOWN = 12  # keys that a sentence lists at most
+TRL_ONLY = {"frac_reward_zero_std", "completion_length"}
+TRL_FAMILIES = ("rewards_", "completions_")
+
+
+@dataclass(frozen=True)
+class Values:
+    """The numbers of a row by column; `broken` are those that were NaN or infinite, `nulls` those that were null."""
+
+    numbers: dict[str, float]
+    broken: frozenset[str]
+    nulls: frozenset[str]
+
+    @property
+    def is_train(self) -> bool:
+        """Whether the row has more than held-out numbers."""
+        return bool((self.numbers.keys() | self.broken | self.nulls) - {"heldout_reward"})
+
+    def joined(self, later: Values) -> tuple[Values, bool]:
+        """This row and a later one of the same step, and whether both have a number for the same column."""
+        clash = bool(self.numbers.keys() & later.numbers.keys())
+        seen = later.numbers.keys() | later.broken
+        return replace(
+            later,
+            numbers=self.numbers | later.numbers,
+            broken=(self.broken - later.numbers.keys()) | later.broken,
+            nulls=(self.nulls - seen) | later.nulls,
+        ), clash
+
+
+@dataclass
+class Columns:
+    """Keys of a log by the column that they stand for; `keys` are all its keys in canonical form, without train_."""
+
+    step: str
+    by_column: dict[str, str]
+    mapping: list[Mapped]
+    ignored: tuple[str, ...]
+    keys: set[str]
+    has_nulls: bool
+    trl: bool
+    columns: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.columns = set(self.by_column)
+
+    def read(self, row: dict[str, object]) -> Values:
+        """A row's numbers by column."""
+        numbers, broken, nulls = {}, set(), set()
+        for column, key in self.by_column.items():
+            if key not in row:
+                continue
+            value = number(row[key])
+            if value is not None and np.isfinite(value):
+                numbers[column] = value
+            elif value is not None:
+                broken.add(column)
+            elif row[key] is None:
+                nulls.add(column)
+        return Values(numbers, frozenset(broken), frozenset(nulls))
+
+
+def map_columns(rows: list[dict[str, object]], renames: Mapping[str, str], source: str) -> Columns:
+    """Find each column's key among the rows' keys.
+
+    Parameters
+    ----------
+    rows : list of dict
+    renames : mapping
+        Column -> key, as given by the user.
+    source : str
+        Named in errors.
+
+    Raises
+    ------
+    InputError
+        No key for the reward, an unknown column, or a key that no row has.
+    """
+    counts: dict[str, int] = {}
+    has_nulls = False
+    for row in rows:
+        for key, value in row.items():
+            has_nulls |= value is None
+            counts[key] = counts.get(key, 0) + (number(value) is not None)
+    numeric = [key for key, count in counts.items() if count]
+    chosen = {column: _given(column, key, numeric, source) for column, key in renames.items()}
+    candidates: dict[str, list[tuple[int, str]]] = {}
+    for key in numeric:
+        found = resolve(key)
+        if found and found[0] not in chosen and key not in chosen.values():
+            candidates.setdefault(found[0], []).append((found[1], key))
+    mapping = [Mapped(column, key, "as given") for column, key in chosen.items()]
+    for column, options in candidates.items():
+        options.sort(key=lambda option: option[0])
+        key = chosen[column] = options[0][1]
+        others = [other for _, other in options[1:]]
+        note = f"preferred to {_listed(others)}" if others and column != "step" else ""
+        mapping.append(Mapped(column, key, note))
+    if "reward" not in chosen:
+        what = f"the numbers {_listed(numeric)}" if numeric else "no numbers"
+        raise InputError(
+            f"{source}: found no reward ({what}), expected one: if one of the numbers is the reward, say which "
+            "with --map reward=KEY"
+        )
+    order = list(OWN_LOG.columns)
+    used = set(chosen.values())
+    plain = {canonical(key).removeprefix("train_") for key in counts}
+    return Columns(
+        step=chosen.get("step", ""),
+        by_column={column: key for column, key in chosen.items() if column != "step"},
+        mapping=sorted(mapping, key=lambda one: order.index(one.column)),
+        ignored=tuple(key for key in counts if key not in used),
+        keys=plain,
+        has_nulls=has_nulls,
+        trl=_by_trl(plain),
+    )
+
+
+def _by_trl(keys: set[str]) -> bool:
+    """Whether TRL wrote a log: its names for the reward and for the functions or lengths beside it."""
+    return "reward" in keys and (bool(TRL_ONLY & keys) or any(key.startswith(TRL_FAMILIES) for key in keys))
+
+
+def _given(column: str, key: str, numeric: list[str], source: str) -> str:
+    if column not in MAPPABLE:
+        raise InputError(f"--map: found {column}, expected one of {', '.join(MAPPABLE)}")
+    if key in numeric:
+        return key
+    same = [one for one in numeric if canonical(one) == canonical(key)]
+    if len(same) != 1:
+        raise InputError(
+            f"{source}: --map {column}={key}: found no numbers of that name, expected one of {_listed(numeric)}"
+        )
+    return same[0]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    clean = (" ".join(name[:60].split()) for name in names[:SHOWN])
+    return (", ".join(clean) or "none") + more
