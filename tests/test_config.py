@@ -194,5 +194,5 @@ def test_mistakes_in_failures_give_one_clear_line(config, kind, change, expected
 
 def test_a_second_run_needs_a_first(config):
     config["group_sizes"] = [16]
-    with pytest.raises(ConfigError, match="failures.G: found 4, allowed: one of group_sizes, 16, since easy_prompts"):
+    with pytest.raises(ConfigError, match=r"failures\.G: found 4, allowed: one of group_sizes, 16, since easy_prompts"):
         resolve(config, ROOT)

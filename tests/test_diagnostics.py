@@ -168,6 +168,7 @@ def test_missing_columns_are_not_assessable_and_never_ok():
     run = run_log()
     empty = dict.fromkeys(
         [
+            "any_spread",
             "reward_std",
             "collapsed_share",
             "entropy",
@@ -212,14 +213,19 @@ def test_easy_or_hard_by_enumeration():
         assert low - 0.51 <= 100 * right / (1 - mixed) <= high + 0.51
 
 
-def test_the_spread_bounds_the_signal_where_collapse_is_not_logged():
-    """At G = 2 a binary group has a population standard deviation of 0 or 1/2: the bound is the share itself."""
-    k = np.random.default_rng(1).binomial(2, 0.97, size=(100, 8))
+def test_rows_without_any_spread_tell_a_degenerate_run_whose_groups_are_not_logged():
+    """G = 2 and two prompts a step at p = 0.4: a row has no spread with probability (p^2 + (1 - p)^2)^2 = 0.27."""
+    k = np.random.default_rng(1).binomial(2, 0.4, size=(300, 2))
     found = diagnosed(
-        run_log(G=2, steps=100), reward=k.mean(axis=1) / 2, reward_std=(k == 1).mean(axis=1) / 2, collapsed_share=np.nan
-    )
-    assert found["signal_share"].value == pytest.approx((k == 1).mean(axis=1)[50:].mean())
-    assert "at most" in found["signal_share"].evidence
+        run_log(G=2, steps=300), reward=k.mean(axis=1) / 2, any_spread=(k == 1).any(axis=1), collapsed_share=np.nan,
+        reward_std=np.nan, heldout_reward=np.nan,
+    )  # fmt: skip
+    one = found["signal_rows"]
+    assert one.low < 1 - (0.4**2 + 0.6**2) ** 2 < one.high
+    assert found["signal_share"].verdict == "not assessable"
+    few = diagnosed(run_log(G=2, steps=300), reward=0.5, any_spread=np.arange(300) % 2, collapsed_share=np.nan)
+    assert (few["signal_rows"].verdict, few["signal_rows"].value) == ("warning", pytest.approx(0.5))
+    assert primary(list(few.values())).group == "degeneracy"
 
 
 def test_consequences_of_a_concentrated_policy_are_explained_by_it():
@@ -291,10 +297,11 @@ def test_falls_do_not_depend_on_the_scale(values, scale):
     assert one.low <= one.value <= one.high
 
 
-def test_running_mean_keeps_constants_and_first_beyond_finds_the_last_stretch():
+def test_running_mean_keeps_constants_and_first_beyond_finds_what_lasts():
     np.testing.assert_allclose(running(np.full(30, 2.5)), 2.5)
     step = np.arange(1.0, 9.0)
     assert first_beyond(step, np.array([0, 1, 1, 0, 0, 1, 1, 1], bool)) == 6
+    assert first_beyond(step, np.array([0, 1, 1, 1, 0, 1, 1, 1], bool)) == 2
     assert first_beyond(step, np.array([1, 1, 0, 0, 0, 0, 0, 0], bool)) == 1
     assert np.isnan(first_beyond(step, np.zeros(8, bool)))
 

@@ -174,8 +174,8 @@ def _failure_errors(config: dict) -> Iterator[str]:
         if kind.get("trained") and failures["G"] not in config["group_sizes"]:
             sizes = ", ".join(map(str, config["group_sizes"]))
             yield (
-                f"failures.G: found {failures['G']}, allowed: one of group_sizes, {sizes}, since {name} starts from runs "
-                "of the study"
+                f"failures.G: found {failures['G']}, allowed: one of group_sizes, {sizes}, since {name} starts from "
+                "runs of the study"
             )
         if "operands" in kind and config["task"] != "ladder":
             yield f"{key}.operands: found {kind['operands']}, allowed: only with task = ladder"

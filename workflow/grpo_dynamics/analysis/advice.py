@@ -58,6 +58,7 @@ ADVICE = {
     "signal_share": Advice(
         "{value} of the groups have rewards that differ, so that they have a gradient", _COLLAPSE, _MIX
     ),
+    "signal_rows": Advice("in {value} of the rows any rewards differ: the others have no gradient", _COLLAPSE, _MIX),
     "signal_over_chance": Advice(
         "groups with a signal are {value} of what independent rewards of this mean would give", _SPREAD, _MIX
     ),

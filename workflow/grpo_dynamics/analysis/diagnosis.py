@@ -27,6 +27,7 @@ NUMBERS = [
     ("decoupling", "heldout_fall", "above"),
     ("decoupling", "heldout_gain_share", "below"),
     ("degeneracy", "signal_share", "below"),
+    ("degeneracy", "signal_rows", "below"),
     ("degeneracy", "signal_over_chance", "below"),
     ("degeneracy", "spread_over_chance", "below"),
     ("concentration", "entropy_log_change", "below"),
@@ -117,7 +118,8 @@ def _numbers(subject: Subject, warning: Mapping[str, float]) -> dict[str, Number
         "rate_ratio": d.rate_ratio(subject),
         "heldout_fall": d.heldout_fall(subject),
         "heldout_gain_share": d.heldout_gain_share(subject),
-        "signal_share": d.signal_share(subject, warning["signal_share"]),
+        "signal_share": d.signal_share(subject, "collapsed_share", warning["signal_share"]),
+        "signal_rows": d.signal_share(subject, "any_spread", warning["signal_rows"]),
         **over_chance,
         "entropy_log_change": d.entropy_log_change(subject, warning["entropy_log_change"]),
         "entropy_lost": d.entropy_lost(subject, warning["entropy_lost"], collapsed),
@@ -156,7 +158,7 @@ def _explained(found: dict[str, Diagnosis]) -> dict[str, str]:
         reasons["reward_fall"] = "the policy had concentrated: see concentration"
     if far or concentrated or "reward_fall" in fired:
         cause = "concentration" if concentrated else "instability"
-        for name in ("signal_share", "signal_over_chance", "spread_over_chance"):
+        for name in ("signal_share", "signal_rows", "signal_over_chance", "spread_over_chance"):
             if name in fired:
                 reasons[name] = f"the groups collapsed with the policy: see {cause}"
     return reasons

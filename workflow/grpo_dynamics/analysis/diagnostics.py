@@ -117,41 +117,44 @@ def _around(train: pd.DataFrame, at: float, spacing: float) -> float:
     return float(near.mean()) if len(near) else NAN
 
 
-def signal_share(subject: Subject, threshold: float) -> Number:
-    """Share of groups whose rewards differ, second half; no failure if the groups had a signal and were learned.
+def signal_share(subject: Subject, name: str, threshold: float) -> Number:
+    """Share with a signal, second half; no failure if a quarter of the run before it had one.
 
-    Without the share of collapsed groups in the log, the largest share that the within-group spread allows: a group of
-    binary rewards that is not collapsed has a standard deviation of sqrt(G - 1) / G at least.
+    Parameters
+    ----------
+    subject : Subject
+    name : {"collapsed_share", "any_spread"}
+        collapsed_share: share of groups whose rewards differ. any_spread: share of rows in which those of any group do,
+        which a log tells that has a standard deviation of the reward, of whatever definition.
+    threshold : float
+        Below which it fires.
     """
-    bound = ""
-    rows = subject.rows("collapsed_share", "reward")
-    signal = 1 - rows["collapsed_share"].to_numpy(float)
-    if len(rows) == 0 and subject.G and subject.reward_range == (0.0, 1.0):
-        rows = subject.rows("reward_std", "reward")
-        signal = np.minimum(rows["reward_std"].to_numpy(float) * subject.G / np.sqrt(subject.G - 1), 1.0)
-        bound = "at most, by the within-group spread of binary rewards"
-    if len(rows) < 6:
-        known = "" if bound or len(rows) else "no share of collapsed groups, and no within-group spread, in the log; "
-        return Number(missing=f"{known}{len(rows)} rows, 6 needed")
-    late = (rows.index.isin(subject.second_half(rows).index)) | (np.arange(len(rows)) >= len(rows) - 3)
-    number = mean(signal[late], subject.level)
-    p, q = subject.share(rows["reward"].to_numpy(float)), float(signal[late].mean())
-    smooth = running(signal)
+    rows = subject.rows(name, "reward")
+    if len(rows) < FEWEST:
+        what = "share of collapsed groups" if name == "collapsed_share" else "standard deviation of the reward"
+        return Number(missing=f"{what}: {len(rows)} rows in the log, {FEWEST} needed")
+    signal, step = rows[name].to_numpy(float), rows["step"].to_numpy(float)
+    signal = 1 - signal if name == "collapsed_share" else signal
+    late = rows.index.isin(subject.second_half(rows).index) | (np.arange(len(rows)) >= len(rows) - 3)
+    p = subject.share(rows["reward"].to_numpy(float))
+    known = name == "collapsed_share" and subject.reward_range == (0.0, 1.0)
     number = replace(
-        number,
-        onset=first_beyond(rows["step"].to_numpy(float), smooth < threshold),
-        detail=", ".join(filter(None, [bound, easy_or_hard(float(p[late].mean()), q, subject.G)])),
+        mean(signal[late], subject.level),
+        onset=first_beyond(step, running(signal) < threshold),
+        detail=easy_or_hard(float(p[late].mean()), float(signal[late].mean()), subject.G) if known else "",
     )
-    best = int(np.argmax(smooth))
-    if smooth[best] >= threshold and not late[best]:
-        way = "was learned" if p[late].mean() > running(p)[best] else "was lost"
-        return replace(number, excuse=f"the groups had a signal ({smooth[best]:.2f} at step "
-                       f"{rows['step'].iloc[best]:g}), which {way}")  # fmt: skip
-    return number
+    quarter = len(rows) // 4
+    before = np.convolve(signal[~late], np.full(quarter, 1 / quarter), "valid") if (~late).sum() >= quarter else [0.0]
+    best = int(np.argmax(before))
+    if before[best] < threshold:
+        return number
+    way = "was learned" if p[late].mean() > p[best : best + quarter].mean() else "was lost"
+    where = f"over steps {step[best]:g} to {step[best + quarter - 1]:g}"
+    return replace(number, excuse=f"there was a signal ({before[best]:.2f} {where}), which {way}")
 
 
 def easy_or_hard(p: float, signal: float, G: int | None) -> str:
-    """What the collapsed groups are, from the mean reward and the share of groups with a signal.
+    """What the collapsed groups are, from the mean of binary rewards and the share of groups with a signal.
 
     A group of binary rewards that is not collapsed has a mean between 1/G and 1 - 1/G, so that the share of collapsed
     groups with all rewards right lies between two bounds.

@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.ndimage import uniform_filter1d
 
 WINDOW = 9  # rows of a running mean
+MOST = 0.75
 
 
 def running(values: np.ndarray) -> np.ndarray:
@@ -19,12 +20,12 @@ def running(values: np.ndarray) -> np.ndarray:
 
 
 def first_beyond(step: np.ndarray, beyond: np.ndarray) -> float:
-    """First step of the last unbroken stretch of `beyond`; NaN where it is never true."""
+    """First step from which `beyond` is true in most rows (three quarters); else the first at all, NaN without any."""
     if not beyond.any():
         return float("nan")
-    last = int(np.flatnonzero(beyond)[-1])
-    before = np.flatnonzero(~beyond[:last])
-    return float(step[before[-1] + 1 if len(before) else 0])
+    share_from = np.cumsum(beyond[::-1])[::-1] / np.arange(len(beyond), 0, -1)
+    lasting = beyond & (share_from >= MOST)
+    return float(step[np.argmax(lasting if lasting.any() else beyond)])
 
 
 @dataclass(frozen=True)

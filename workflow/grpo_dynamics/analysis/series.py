@@ -43,6 +43,7 @@ def as_own_log(run: pd.DataFrame) -> pd.DataFrame:
     table = run.sort_values("step", ignore_index=True)
     bad = [" ".join(name for name in measured if np.isnan(row[name])) for _, row in table[measured].iterrows()]
     table = table.assign(t=table["step"] - 1.0, clip_share=table["clip_low"] + table["clip_high"], non_finite=bad)
+    table["any_spread"] = (table["collapsed_share"] < 1).astype(float)
     return check(table[list(OWN_LOG.columns)], OWN_LOG)
 
 

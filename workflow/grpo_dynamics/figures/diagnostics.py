@@ -18,6 +18,7 @@ NAMES = {
     "heldout_fall": "held-out reward,\nlost share",
     "heldout_gain_share": "held-out gain\n/ train gain",
     "signal_share": "groups with\nsignal",
+    "signal_rows": "rows with\nsignal",
     "signal_over_chance": "the same,\n/ binomial",
     "spread_over_chance": "spread in groups,\n/ binomial",
     "entropy_log_change": "log entropy,\nchange in the rise",

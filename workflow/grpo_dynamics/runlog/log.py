@@ -23,6 +23,12 @@ OWN_LOG = schema(
             NOT_NEGATIVE,
             nullable=True,
         ),
+        "any_spread": column(
+            float,
+            "0 where the rewards of the row do not differ at all (reward_std of 0, however defined), else 1",
+            SHARE,
+            nullable=True,
+        ),
         "collapsed_share": column(float, "share of groups whose rewards are all equal", SHARE, nullable=True),
         "entropy": column(float, "policy entropy, nats per token", nullable=True),
         "kl": column(float, "KL to the reference policy, nats per token, by the log's estimator", nullable=True),

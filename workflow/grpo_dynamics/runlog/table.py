@@ -184,6 +184,7 @@ def _table(
         notes.append(message)
     changes = _time(table, entries, raw, columns, notes)
     if "reward_std" in columns.columns:
+        table["any_spread"] = (table["reward_std"] > 0).astype(float).where(table["reward_std"].notna())
         study = raw.format == "this study's run log"
         spread = within_group(columns.keys, columns.has_nulls, G, stated, study, columns.trl)
         table["reward_std"] = table["reward_std"] * spread.factor if spread.used else np.nan
