@@ -44,6 +44,7 @@ def main() -> None:
                 learning_rate=3e-4,
                 logging_steps=1,
                 save_strategy="no",
+                bf16=False,
                 report_to="none",
                 disable_tqdm=True,
             ),
