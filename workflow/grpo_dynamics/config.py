@@ -160,31 +160,31 @@ def _grpo_errors(grpo: dict, sizes: list[int], key: str, sizes_key: str) -> Iter
 
 
 def _failure_errors(config: dict) -> Iterator[str]:
-    failures = config["failures"]
-    if failures is None:
-        return
+    failures = config["failures"] or {"runs": {}}
+    for name, kind in failures["runs"].items():
+        model = (kind or {}).get("model", failures["model"])
+        if model not in config["catalogue"]:
+            yield f"failures.runs.{name}: found the model {_show(model)}, allowed: {', '.join(config['catalogue'])}"
     for name, kind in failure_kinds(config).items():
-        key, model = f"failures.runs.{name}", kind.get("model", failures["model"])
+        key = f"failures.runs.{name}"
         for changed in {**failures["grpo"], **kind.get("grpo", {})}:
             if changed not in config["grpo"]:
                 yield f"{key}.grpo: unknown key {changed}; allowed: {', '.join(config['grpo'])}"
-        if model not in config["models"]:
-            yield f"{key}: found the model {_show(model)}, allowed: one of models: {', '.join(config['models'])}"
         yield from _grpo_errors(failure_grpo(config, name), [failures["G"]], f"{key}.grpo", "failures.G")
-        if kind.get("trained") and failures["G"] not in config["group_sizes"]:
-            sizes = ", ".join(map(str, config["group_sizes"]))
-            yield (
-                f"failures.G: found {failures['G']}, allowed: one of group_sizes, {sizes}, since {name} starts from "
-                "runs of the study"
-            )
         if "operands" in kind and config["task"] != "ladder":
             yield f"{key}.operands: found {kind['operands']}, allowed: only with task = ladder"
 
 
 def failure_kinds(config: dict) -> dict[str, dict]:
-    """The kinds of runs with an induced failure, by name."""
+    """The kinds of runs with an induced failure by name, as far as the study has their models and starting points."""
     failures = config["failures"] or {"runs": {}}
-    return {name: kind for name, kind in failures["runs"].items() if kind is not None}
+    return {
+        name: kind
+        for name, kind in failures["runs"].items()
+        if kind is not None
+        and kind.get("model", failures["model"]) in config["models"]
+        and (not kind.get("trained") or failures["G"] in config["group_sizes"])
+    }
 
 
 def failure_grpo(config: dict, name: str) -> dict:
