@@ -1,4 +1,5 @@
-# The study as one workflow. The targets: all (default), bandit, runs, variants, evaluations, calibration, figures, claims.
+# The study as one workflow. The targets: all (default), bandit, runs, variants, failures, evaluations, calibration,
+# figures, claims, own_runs.
 
 import shlex
 import sys
@@ -33,6 +34,7 @@ include: "workflow/rules/bandit.smk"
 include: "workflow/rules/bandit_figures.smk"
 include: "workflow/rules/analysis.smk"
 include: "workflow/rules/failures.smk"
+include: "workflow/rules/own_runs.smk"
 include: "workflow/rules/groups.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/predictions.smk"
@@ -50,6 +52,7 @@ STUDY = [
     f"{RESULTS}/power.csv",
     f"{RESULTS}/claims.csv",
     *rules.table_pages.input,
+    *rules.own_runs.input,
 ]
 
 

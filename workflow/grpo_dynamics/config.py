@@ -139,6 +139,9 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
         if not Path(path).is_file():
             yield f"{key}: found {_show(path)}, allowed: a file that exists"
     yield from _failure_errors(config)
+    for name, entry in config["own_runs"].items():
+        if not Path(entry["path"]).exists():
+            yield f"own_runs.{name}.path: found {_show(entry['path'])}, allowed: a file or folder that exists"
 
 
 def _grpo_errors(grpo: dict, sizes: list[int], key: str, sizes_key: str) -> Iterator[str]:

@@ -21,8 +21,8 @@ _TIMES = 400
 ADAM = (
     "Adam divides by the gradient's own size, so that K holds this size at the eta it was calibrated at, and a factor "
     "1 - mu. In this study's runs twice the eta did not halve the times, and the closed form mostly failed at another "
-    "eta (results/published/claims.csv, C15 and B4). Ten times the eta broke the policy in every run that tried it (C13), "
-    "far below the closed form's loss of stability: go up in small steps, and watch."
+    "eta (results/published/claims.csv, C15 and B4). Ten times the eta broke the policy in every run that tried it "
+    "(C13), far below the closed form's loss of stability: go up in small steps, and watch."
 )
 BETA1 = "mu is heavy-ball momentum; Adam's beta1 is its nearest counterpart, not the same."
 
