@@ -61,5 +61,5 @@ def test_a_second_run_does_nothing(folder):
 
 def test_a_log_that_is_not_there_is_refused_before_anything_runs(config):
     config["own_runs"] = {"mine": {"path": "no/such.json"}}
-    with pytest.raises(ConfigError, match='own_runs.mine.path: found "no/such.json", allowed: a file or folder that'):
+    with pytest.raises(ConfigError, match=r'own_runs\.mine\.path: found "no/such.json", allowed: a file or folder'):
         resolve(config, ROOT)

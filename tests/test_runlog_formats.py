@@ -77,6 +77,13 @@ def test_trl_console_output_with_the_bars_apart(tmp_path):
     assert run.table["t"].tolist() == [0, 1, 2, 3, 4, 5]
 
 
+def test_bars_of_other_work_are_no_steps(tmp_path):
+    rows = [{key: value for key, value in row.items() if key != "step"} for row in trl_rows()]
+    other = "Loading: 100%|##| 30/30 [00:01<00:00, 9.9it/s]\n"  # as many as the training has steps
+    text = "".join(f" 10%|#  | {3 * n}/30 [00:0{n}<00:09, 1.0s/it]\n{other}{row}\n" for n, row in enumerate(rows, 1))
+    assert read_text(tmp_path, text)[0].table["step"].tolist() == [3, 6, 9, 12, 15, 18]
+
+
 def test_bars_of_narrow_windows(tmp_path):
     rows = [{key: value for key, value in row.items() if key != "step"} for row in trl_rows()]
     text = "".join(f"{3 * n}/30 [00:0{n}<00:09, 1.0s/it]\n{row}\n" for n, row in enumerate(rows, 1))
@@ -128,6 +135,7 @@ def test_several_runs_in_one_json(tmp_path):
     assert [(run.name, len(run.table)) for run in runs] == [("a", 6), ("b", 3)]
     assert choose(runs, None) == (runs[0], "run 1 of 2, a: the longest, 6 rewards")
     assert choose(runs, "b")[0] is choose(runs, "2")[0] is runs[1]
+    assert choose(runs[::-1], None) == (runs[0], "run 2 of 2, a: the longest, 6 rewards")
     assert choose(runs[:1], None) == (runs[0], "")
     with pytest.raises(InputError, match="found no run c, expected one of a, b, or a number up to 2"):
         choose(runs, "c")
@@ -175,11 +183,12 @@ def test_folder_of_tensorboard_exports_is_one_run(tmp_path):
 
 
 def write_events(folder, points, first=0.0):
-    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     writer = EventFileWriter(str(folder))
+    writer.add_event(Event(wall_time=first, step=points[0][0], session_log=SessionLog(status=SessionLog.START)))
     for index, (step, values) in enumerate(points):
         for tag, value in values.items():
             summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
@@ -191,7 +200,8 @@ def test_tensorboard_events_and_their_seams(tmp_path):
     points = [(step, {"train/reward": step / 8, "train/kl": 0.5}) for step in range(1, 5)]
     write_events(tmp_path / "runs" / "a", [*points, (4, {"eval/reward": 0.25})])
     again = [(step, {"train/reward": 0.75, "train/kl": 0.25}) for step in (3, 4, 5)]
-    write_events(tmp_path / "runs" / "b", points + again)
+    write_events(tmp_path / "runs" / "b", points)
+    write_events(tmp_path / "runs" / "b", again, first=10.0)
     a, b = read(tmp_path)
     assert (a.format, a.name, b.name) == ("TensorBoard event files", "runs/a", "runs/b")
     assert a.table["reward"].tolist() == [0.125, 0.25, 0.375, 0.5]

@@ -125,6 +125,8 @@ def test_json_that_is_cut_off_gives_its_complete_rows(tmp_path):
     assert run.table["reward"].tolist() == REWARDS[:5] and "the last is cut off" in notes_of(run)
     (run,) = read_text(tmp_path, samples()["columns.json"][:-4])
     assert run.table["reward"].tolist() == REWARDS
+    (run,) = read_text(tmp_path, '{"reward": [0.125, 0.25, 0.3')
+    assert run.table["reward"].tolist() == [0.125, 0.25]
 
 
 def test_console_output_that_is_cut_off(tmp_path):

@@ -278,10 +278,11 @@ def ratio_log_growth(subject: Subject, threshold: float) -> Number:
 
 def non_finite_share(subject: Subject) -> Number:
     """Share of rows with a NaN or an infinity; a count, so that the interval is the number."""
-    bad = subject.table["non_finite"].ne("")
+    named = subject.table["non_finite"].fillna("")
+    bad = named.ne("")
     value = float(bad.mean())
     onset = float(subject.table.loc[bad, "step"].iloc[0]) if bad.any() else NAN
-    names = sorted(set(" ".join(subject.table["non_finite"]).split()))
+    names = sorted(set(" ".join(named).split()))
     detail = f"{int(bad.sum())} of {len(bad)} rows, in {', '.join(names)}" if names else ""
     return Number(value, value, value, onset, detail=detail)
 

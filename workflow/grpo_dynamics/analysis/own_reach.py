@@ -15,6 +15,12 @@ from grpo_dynamics.bandit.model import Bandit
 from grpo_dynamics.theory import lag, oscillator, thresholds
 from grpo_dynamics.theory.finite_group import h_G
 
+SCHEDULES = {  # in words
+    "closed_form": "closed form",
+    "fixed_lag": "exact, fixed lag",
+    "periodic": "exact, batch reused",
+    "importance_corrected": "exact, reused with ratios",
+}
 # K_ref up to which the largest allowed one is looked for. Under importance correction the thresholds do not fall
 # steadily with K_ref, so that each is computed.
 SEARCHED = {"closed_form": 10**6, "fixed_lag": 10**6, "periodic": 10**6, "importance_corrected": 64}

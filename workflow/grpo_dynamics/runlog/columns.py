@@ -11,7 +11,7 @@ from grpo_dynamics.command import InputError
 from grpo_dynamics.runlog.keys import canonical, number, resolve
 from grpo_dynamics.runlog.log import OWN_LOG, Mapped
 
-MAPPABLE = [name for name in OWN_LOG.columns if name not in ("t", "non_finite")]
+MAPPABLE = [name for name in OWN_LOG.columns if name not in ("t", "any_spread", "non_finite")]
 SHOWN = 12  # keys that a sentence lists at most
 TRL_ONLY = {"frac_reward_zero_std", "completion_length"}
 TRL_FAMILIES = ("rewards_", "completions_")

@@ -42,7 +42,9 @@ OWN_LOG = schema(
         "truncated_share": column(float, "share of completions cut at the length limit", SHARE, nullable=True),
         "seconds": column(float, "wall time of the step", NOT_NEGATIVE, nullable=True),
         "non_finite": column(
-            str, "columns whose number in this row was NaN or infinite, joined by spaces; empty if none"
+            str,
+            "columns whose number in this row was NaN or infinite, joined by spaces; empty if none",
+            nullable=True,
         ),
     },
     unique=["step"],
