@@ -8,16 +8,30 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from grpo_dynamics.command import InputError
+from grpo_dynamics.runlog.log import RunLog
+from grpo_dynamics.runlog.read import read
 from grpo_dynamics.theory.law import phi
 
 STEPS, G, PROMPTS, SEED = 200, 8, 16, 1
 
 Columns = dict[str, np.ndarray]
+
+
+class Run(NamedTuple):
+    """A simulated run: what it shows, which failures are to be found, and what is changed in the healthy one."""
+
+    about: str
+    expected: frozenset[str]
+    change: Callable[[np.random.Generator, Columns], Columns]
 
 
 def _grouped(rng: np.random.Generator, p: np.ndarray, same: float = 0.0) -> Columns:
@@ -69,7 +83,8 @@ def _instability(rng: np.random.Generator, log: Columns) -> Columns:
     t = np.arange(STEPS)
     fall = 1 / (1 + np.exp(-(t - 90) / 6))
     p = log["p"] * (1 - 0.97 * fall)
-    return _grouped(rng, p) | {"eval_reward": p, "kl": log["kl"] + 5 * fall, "entropy": log["entropy"] + fall}
+    grown = {"kl": log["kl"] + 0.5 * fall, "entropy": log["entropy"] + fall, "grad_norm": log["grad_norm"] * 20**fall}
+    return _grouped(rng, p) | {"eval_reward": p} | grown
 
 
 def _non_finite(rng: np.random.Generator, log: Columns) -> Columns:
@@ -85,37 +100,61 @@ def _truncation(rng: np.random.Generator, log: Columns) -> Columns:
     return {"completions/clipped_ratio": np.clip((np.arange(STEPS) - 60) / 160, 0.02, 1)}
 
 
-# Kind: (the group that is to be found; what is changed in the healthy run, whose columns are given)
-KINDS: dict[str, tuple[str, Callable[[np.random.Generator, Columns], Columns]]] = {
-    "healthy": ("none", lambda rng, log: {}),
-    "decoupling": ("decoupling", _decoupling),
-    "easy-prompts": ("degeneracy", lambda rng, log: _flat(rng, 0.992)),
-    "hard-prompts": ("degeneracy", lambda rng, log: _flat(rng, 0.004)),
-    "concentration": ("concentration", _concentration),
-    "instability": ("instability", _instability),
-    "non-finite": ("non_finite", _non_finite),
-    "kl": ("kl", _kl),
-    "truncation": ("truncation", _truncation),
+RUNS = {
+    "healthy": Run("a rise to a plateau, in which nothing is wrong", frozenset(), lambda rng, log: {}),
+    "decoupling": Run(
+        "the train reward rises on while the held-out reward falls", frozenset({"decoupling"}), _decoupling
+    ),
+    "easy-prompts": Run(
+        "prompts that are almost always solved", frozenset({"degeneracy"}), lambda rng, log: _flat(rng, 0.992)
+    ),
+    "hard-prompts": Run(
+        "prompts that are hardly ever solved", frozenset({"degeneracy"}), lambda rng, log: _flat(rng, 0.004)
+    ),
+    "concentration": Run("the entropy goes, and the reward stays", frozenset({"concentration"}), _concentration),
+    "instability": Run("a rise, then a collapse with growing gradients", frozenset({"instability"}), _instability),
+    "non-finite": Run("loss and gradient norm are NaN in some steps", frozenset({"non_finite"}), _non_finite),
+    "kl": Run("the policy runs away from its reference", frozenset({"kl"}), _kl),
+    "truncation": Run("ever more completions reach the length limit", frozenset({"truncation"}), _truncation),
 }
 
 
-def history(kind: str) -> list[dict[str, float]]:
+def history(name: str) -> list[dict[str, float]]:
     """TRL's log history of a simulated run: train rows at every step, rows of the evaluation at every tenth."""
     rng = np.random.default_rng(SEED)
     log = _healthy(rng)
-    log |= KINDS[kind][1](rng, log)
+    log |= RUNS[name].change(rng, log)
     heldout = rng.binomial(200, np.clip(log.pop("eval_reward"), 0, 1)) / 200
     del log["p"]
     rows: list[dict[str, float]] = []
     for t in range(STEPS):
-        rows.append({"step": t + 1, "learning_rate": 1e-6} | {name: float(column[t]) for name, column in log.items()})
+        row = {"epoch": round(0.01 * (t + 1), 2), "step": t + 1, "learning_rate": 1e-6}
+        rows.append(row | {key: round(float(column[t]), 7) for key, column in log.items()})
         if (t + 1) % 10 == 0:
-            rows.append({"step": t + 1, "eval_reward": float(heldout[t])})
+            rows.append({"epoch": row["epoch"], "step": t + 1, "eval_reward": float(heldout[t])})
     return rows
 
 
-def write(kind: str, path: Path) -> None:
-    """Write a simulated run as a trainer_state.json, in one step."""
+def write(name: str, path: Path) -> None:
+    """Write a simulated run as a trainer_state.json, in one step.
+
+    Raises
+    ------
+    InputError
+        If no file can be written there.
+    """
     temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text(json.dumps({"global_step": STEPS, "log_history": history(kind)}, indent=1))
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(json.dumps({"global_step": STEPS, "log_history": history(name)}, indent=1))
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"{path}: {(error.strerror or 'error').lower()}, expected a file to write") from error
+
+
+def load(name: str) -> RunLog:
+    """A simulated run as the reader sees it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trainer_state.json"
+        write(name, path)
+        return replace(read(path, group_size=G)[0], name=name, source=f"simulated run, {name}")

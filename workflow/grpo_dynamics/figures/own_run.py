@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from grpo_dynamics.analysis.own_fit import OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
+from grpo_dynamics.analysis.own_reach import SCHEDULES
 from grpo_dynamics.analysis.own_series import counts_rows
 from grpo_dynamics.figures import style
 from grpo_dynamics.figures.own_looks import FIRED, Onset, interval, label, onsets, wrapped
@@ -36,12 +37,6 @@ PANELS = {  # columns of OWN_LOG that diagnoses rest on, and their names
 }
 _HELDOUT = {"linestyle": "none", "marker": "s", "markerfacecolor": "white"}
 LOGARITHMIC = ("grad_norm", "ratio_max")
-SCHEDULES = {
-    "closed_form": "closed form",
-    "fixed_lag": "exact, fixed lag",
-    "periodic": "exact, batch reused",
-    "importance_corrected": "exact, reused with ratios",
-}
 
 
 def fit_figure(log: RunLog, own_fit: OwnFit, diagnoses: Sequence[Onset] = ()) -> Figure:

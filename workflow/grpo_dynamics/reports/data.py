@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from grpo_dynamics.analysis.diagnosis import primary
-from grpo_dynamics.reports.findings import Findings, verdict, worst
+from grpo_dynamics.analysis.diagnosis import Diagnosis, primary
+from grpo_dynamics.reports.findings import Findings, cause, outlook, regime, verdict, worst
+from grpo_dynamics.runlog.log import RunLog
 
 
 def plain(value: object) -> object:
@@ -31,19 +32,37 @@ def plain(value: object) -> object:
     return value
 
 
+def about(log: RunLog, chosen: str) -> dict[str, object]:
+    """How a log was read, without its rows."""
+    rows = {"rows": len(log.table), "rewards": int(log.table["reward"].notna().sum()), "chosen": chosen}
+    return {name: part for name, part in plain(log).items() if name != "table"} | rows
+
+
+def diagnosis(log: RunLog, diagnoses: Sequence[Diagnosis]) -> dict[str, object]:
+    """Verdict, likely cause and all numbers of a run."""
+    first = primary(list(diagnoses))
+    return {
+        "verdict": worst(diagnoses),
+        "summary": verdict(log, diagnoses),
+        "primary": first and first.group,
+        "cause": cause(diagnoses),
+        "numbers": plain(diagnoses),
+    }
+
+
 def to_json(found: Findings) -> str:
-    """The findings as JSON text: `log`, and `fit`, `diagnosis` or `forecast` as far as they were asked for."""
-    parts: dict[str, object] = {"log": found.log and plain(found.log) | {"chosen": found.chosen}}
+    """The findings as JSON text.
+
+    `log` says how the log was read, and has its rows (`table`) where nothing else was asked for; `fit`, `diagnosis` and
+    `forecast` are there as far as they were asked for.
+    """
+    parts: dict[str, object] = {"log": found.log and about(found.log, found.chosen)}
     if found.fit:
-        parts["fit"] = plain(found.fit)
+        parts["fit"] = {"summary": outlook(found.fit)} | plain(found.fit)
     if found.diagnoses is not None:
-        cause = primary(list(found.diagnoses))
-        parts["diagnosis"] = {
-            "verdict": worst(found.diagnoses),
-            "summary": verdict(found.log, found.diagnoses),
-            "primary": cause and cause.group,
-            "numbers": plain(found.diagnoses),
-        }
+        parts["diagnosis"] = diagnosis(found.log, found.diagnoses)
     if found.forecast:
-        parts["forecast"] = plain(found.forecast)
+        parts["forecast"] = {"summary": regime(found.forecast)} | plain(found.forecast)
+    if found.log and len(parts) == 1:
+        parts["log"]["table"] = plain(found.log.table)
     return json.dumps(parts, indent=1, allow_nan=False)

@@ -1,4 +1,4 @@
-"""What was found in a run, and what it comes to in one sentence."""
+"""What was found in a run, and what it comes to in a sentence each."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from grpo_dynamics.analysis.diagnosis import Diagnosis, primary
+from grpo_dynamics.analysis.own_band import Estimate
 from grpo_dynamics.analysis.own_fit import OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
+from grpo_dynamics.analysis.own_reach import Reach
 from grpo_dynamics.runlog.log import RunLog
 
 FEW = 20  # rewards below which a diagnosis is said to rest on few points
@@ -47,6 +49,29 @@ class Findings:
     forecast: Forecast | None = None
 
 
+def number(value: float) -> str:
+    """A number with three digits, or as many as its whole part has; a dash where there is none."""
+    if np.isnan(value):
+        return "–"
+    if np.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e5 else f"{value:.3g}"
+
+
+def span(one: Estimate | Diagnosis) -> str:
+    """A number with its interval, as far as it has one."""
+    if np.isnan(one.value) or np.isnan(one.low) or np.isnan(one.high):
+        return number(one.value)
+    return f"{number(one.value)} [{number(one.low)}, {number(one.high)}]"
+
+
+def largest(K_ref: float, searched: int) -> str:
+    """The largest K_ref that is allowed, in words where it is no number."""
+    if K_ref == 0:
+        return "none"
+    return f"> {searched}" if np.isinf(K_ref) else number(K_ref)
+
+
 def worst(diagnoses: Sequence[Diagnosis]) -> str:
     """The highest severity that fired, or ok."""
     fired = [SEVERITIES.index(one.verdict) for one in diagnoses if one.fired]
@@ -59,16 +84,69 @@ def onset(one: Diagnosis) -> str:
 
 
 def verdict(log: RunLog, diagnoses: Sequence[Diagnosis]) -> str:
-    """The diagnoses in a sentence or two."""
-    blind = sum(one.verdict == "not assessable" for one in diagnoses)
-    seen = f"{blind} of {len(diagnoses)} numbers could not be assessed" if blind else "all numbers could be assessed"
+    """What the diagnoses come to: what is wrong and since when, how much could not be seen, on how few points."""
+    total, blind = len(diagnoses), sum(one.verdict == "not assessable" for one in diagnoses)
+    said = [_fired(diagnoses, severity) for severity in reversed(SEVERITIES)]
     count = int(log.table["reward"].notna().sum())
-    few = f" It rests on {count} rewards, which are few." if count < FEW else ""
-    cause = primary(list(diagnoses))
-    if cause is None:
-        if blind == len(diagnoses):
-            return f"Nothing can be said: {seen}.{few}"
-        return f"Nothing fires; {seen}, and what is not seen is not known to be healthy.{few}"
-    others = sorted({NAMES[one.group] for one in diagnoses if one.fired and one.group != cause.group})
-    rest = f" Beside it: {', '.join(others)}." if others else ""
-    return f"{worst(diagnoses).capitalize()}: {NAMES[cause.group]}, {onset(cause)}.{rest} {seen.capitalize()}.{few}"
+    if worst(diagnoses) == "ok":
+        seen = f"none of the {total - blind} numbers that could be assessed fires"
+        healthy = f"Healthy as far as the log tells: {seen}." if count >= FEW else f"{seen.capitalize()}."
+        said = ["Nothing can be said of this run." if blind == total else healthy]
+    if blind:
+        unseen = {one.group for one in diagnoses} - {one.group for one in diagnoses if one.verdict != "not assessable"}
+        of = f", among them all of {', '.join(name for key, name in NAMES.items() if key in unseen)}" if unseen else ""
+        said.append(f"{blind} of {total} numbers could not be assessed{of}.")
+    if count < FEW:
+        said.append(f"It rests on {count} reward{'s' if count > 1 else ''}: too few to call it healthy or not.")
+    return " ".join(filter(None, said))
+
+
+def _fired(diagnoses: Sequence[Diagnosis], severity: str) -> str:
+    """The failures whose highest severity is this one, each with its earliest onset, in the order of onset."""
+    found: dict[str, Diagnosis] = {}
+    for one in sorted(diagnoses, key=lambda one: np.nan_to_num(one.onset, nan=np.inf)):
+        group = [other for other in diagnoses if other.group == one.group]
+        if one.verdict == severity and worst(group) == severity:
+            found.setdefault(one.group, one)
+    named = ", ".join(f"{NAMES[group]} {onset(one)}" for group, one in found.items())
+    return f"{severity.capitalize()}: {named}." if named else ""
+
+
+def cause(diagnoses: Sequence[Diagnosis]) -> str:
+    """The likely cause of what fired, in a sentence; empty if nothing did."""
+    first = primary(list(diagnoses))
+    if first is None:
+        return ""
+    others = any(one.fired and one.group != first.group for one in diagnoses)
+    rest = ", which the others may follow from" if others else ""
+    return f"Likely cause: {NAMES[first.group]} (seen in {first.diagnostic}, {onset(first)}){rest}."
+
+
+def outlook(fit: OwnFit) -> str:
+    """What the fit comes to: where the run ends, and when, or why that cannot be known."""
+    if not fit.identifiable:
+        return f"Not identifiable: {fit.explanation}"
+    end = f"Plateau at {span(fit.estimates['R_inf'])}; 95 % of the way at {fit.time_unit} "
+    return f"{end}{span(fit.times['plateau_start'])}; {100 * fit.covered:.0f} % covered at the last row."
+
+
+def regime(forecast: Forecast) -> str:
+    """What the prediction comes to: the regime, or why it is not known, and the room that eta has."""
+    if forecast.reason:
+        return f"No prediction: {forecast.reason}"
+    closed, *exact = forecast.reaches
+    nearest = min(exact, key=lambda one: one.stability_factor)
+    farthest = max(exact, key=lambda one: one.stability_factor)
+    bounds = " to ".join(dict.fromkeys(number(one.stability_factor) for one in (nearest, farthest)))
+    return (
+        f"{forecast.regime.capitalize()} by the closed form: stability is lost at {number(closed.stability_factor)} "
+        f"times this eta; exactly, at {bounds} times, by how samples age."
+    )
+
+
+def limits(one: Reach) -> list[tuple[str, float, Estimate, float, float]]:
+    """The two thresholds of a schedule as (name, a, eta, times the setting's eta, largest K_ref)."""
+    return [
+        ("oscillates from", one.onset_a, one.onset_eta, one.onset_factor, one.onset_K_ref),
+        ("unstable from", one.stability_a, one.stability_eta, one.stability_factor, one.stability_K_ref),
+    ]

@@ -12,10 +12,23 @@ from rich.table import Table
 from rich.text import Text
 
 from grpo_dynamics.analysis.diagnosis import Diagnosis
-from grpo_dynamics.analysis.own_band import Estimate
 from grpo_dynamics.analysis.own_fit import OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
-from grpo_dynamics.reports.findings import NAMES, Findings, onset, verdict, worst
+from grpo_dynamics.analysis.own_reach import SCHEDULES
+from grpo_dynamics.reports.findings import (
+    NAMES,
+    Findings,
+    cause,
+    largest,
+    limits,
+    number,
+    onset,
+    outlook,
+    regime,
+    span,
+    verdict,
+    worst,
+)
 from grpo_dynamics.runlog.log import RunLog
 
 LOOKS = {  # symbol and style of a verdict; the word stands beside them
@@ -24,11 +37,14 @@ LOOKS = {  # symbol and style of a verdict; the word stands beside them
     "critical": ("✗", "bold red"),
     "not assessable": ("○", "dim"),
 }
-SCHEDULES = {
-    "closed_form": "closed form",
-    "fixed_lag": "exact: fixed lag",
-    "periodic": "exact: batch reused",
-    "importance_corrected": "exact: reused, with ratios",
+ABOUT = {  # rows of the law's table
+    "R_0": "reward at the start",
+    "R_inf": "plateau",
+    "w0": "natural frequency, per {unit}",
+    "zeta": "damping ratio: overdamped above 1",
+    "slow_start_end": "{unit} at which the slow start ends",
+    "inflection": "{unit} of the fastest rise",
+    "plateau_start": "{unit} at which 95 % of the way is covered",
 }
 
 
@@ -42,21 +58,6 @@ def show(console: Console, found: Findings) -> None:
         _forecast(console, found.forecast)
     if found.log:
         _log(console, found.log, found.chosen, brief=bool(found.fit or found.diagnoses or found.forecast))
-
-
-def number(value: float) -> str:
-    """A number with three digits; a dash where there is none."""
-    if np.isnan(value):
-        return "–"
-    return "any" if np.isinf(value) else f"{value:.3g}"
-
-
-def span(one: Estimate | Diagnosis) -> str:
-    """A number with its interval, as far as it has one."""
-    if np.isnan(one.value) or np.isnan(one.low) or np.isnan(one.high):
-        return number(one.value)
-    ends = ["∞" if np.isinf(end) else f"{end:.3g}" for end in (one.low, one.high)]
-    return f"{number(one.value)} [{ends[0]}, {ends[1]}]"
 
 
 def _heading(console: Console, text: str) -> None:
@@ -83,23 +84,12 @@ def _bullets(console: Console, lines: Sequence[str]) -> None:
 
 
 def _diagnoses(console: Console, log: RunLog, diagnoses: Sequence[Diagnosis]) -> None:
-    symbol, style = LOOKS[worst(diagnoses)]
+    blind = all(one.verdict == "not assessable" for one in diagnoses)
+    symbol, style = LOOKS["not assessable" if blind else worst(diagnoses)]
     console.print(Text(f"{symbol} {verdict(log, diagnoses)}", style=style))
-    table = _table("failure", "number", "value [interval]", "fires", "verdict")
-    for group in dict.fromkeys(one.group for one in diagnoses):
-        for index, one in enumerate(one for one in diagnoses if one.group == group):
-            if one.verdict == "not assessable":
-                continue
-            symbol, style = LOOKS[one.verdict]
-            side = ">" if one.fires_when == "above" else "<"
-            table.add_row(
-                NAMES[group] if index == 0 else "",
-                one.diagnostic,
-                span(one),
-                f"{side} {one.warning:g}",
-                Text(f"{symbol} {one.verdict}", style=style),
-            )
-    console.print(table)
+    if cause(diagnoses):
+        console.print(Text(cause(diagnoses)))
+    _numbers(console, diagnoses)
     for one in diagnoses:
         if one.fired:
             symbol, style = LOOKS[one.verdict]
@@ -111,30 +101,42 @@ def _diagnoses(console: Console, log: RunLog, diagnoses: Sequence[Diagnosis]) ->
     if excused:
         _heading(console, "Beyond a threshold, but no failure")
         _bullets(console, excused)
-    blind = [f"{one.diagnostic}: {one.reason}" for one in diagnoses if one.verdict == "not assessable"]
-    if blind:
+    unseen = [f"{one.diagnostic}: {one.reason}" for one in diagnoses if one.verdict == "not assessable"]
+    if unseen:
         _heading(console, "Not assessable (which is not health)")
-        _bullets(console, blind)
+        _bullets(console, unseen)
+
+
+def _numbers(console: Console, diagnoses: Sequence[Diagnosis]) -> None:
+    """The table of numbers, those of a failure below its name."""
+    table = _table("failure, number", "verdict", "value [interval]", "fires", "since")
+    for group in dict.fromkeys(one.group for one in diagnoses):
+        members = [one for one in diagnoses if one.group == group]
+        seen = [one for one in members if one.verdict != "not assessable"]
+        table.add_row(NAMES[group], "" if seen else "○ unknown")
+        for one in seen:
+            symbol, style = LOOKS[one.verdict]
+            table.add_row(
+                f"  {one.diagnostic}",
+                Text(f"{symbol} {one.verdict}", style=style),
+                span(one),
+                f"{'>' if one.fires_when == 'above' else '<'} {one.warning:g}",
+                f"{one.onset:g}" if np.isfinite(one.onset) else "",
+            )
+    console.print(table)
 
 
 def _fit(console: Console, fit: OwnFit) -> None:
-    unit = f"{fit.time_unit}s"
     _heading(console, "Three-phase law")
-    if not fit.identifiable:
-        console.print(Text(f"○ Not identifiable: {fit.explanation}"))
+    console.print(Text(f"{LOOKS['ok' if fit.identifiable else 'not assessable'][0]} {outlook(fit)}"))
     if fit.estimates:
         table = _table("", f"estimate [{100 * fit.level:g} % interval]", "")
-        plateau = "the reward at which it ends" if fit.identifiable else "not to be read as where it ends"
-        for name, about in (("R_0", "reward at the start"), ("R_inf", f"plateau: {plateau}"),
-                            ("w0", f"natural frequency, 1/{fit.time_unit}"), ("zeta", "damping ratio")):  # fmt: skip
-            table.add_row(name, span(fit.estimates[name]), about)
-        for name, about in (("slow_start_end", "end of the slow start"), ("inflection", "steepest"),
-                            ("plateau_start", "95 % of the way covered")):  # fmt: skip
-            if name in fit.times:
-                table.add_row(name, span(fit.times[name]), f"{about}, {unit}")
+        for name, one in {**fit.estimates, **fit.times}.items():
+            known = fit.identifiable or name != "R_inf"
+            table.add_row(
+                name, span(one), ABOUT[name].format(unit=fit.time_unit) + ("" if known else ", not to be read as such")
+            )
         console.print(table)
-        if np.isfinite(fit.covered):
-            console.print(f"Covered at the last row: {100 * fit.covered:.0f} % of the fitted way.")
     if fit.curves:
         table = _table("curve", "R² (raw)", "R² (forecast)", "AICc", "weight", "at a bound")
         for one in fit.curves:
@@ -150,11 +152,11 @@ def _fit(console: Console, fit: OwnFit) -> None:
                 f"autocorrelation ({law.f_p:.2g} without)."
             )
     if fit.band is not None:
-        last = -1
+        band, last = fit.band, -1
         console.print(
-            f"Forecast for {fit.time_unit} {fit.band.t[last]:.0f}: {number(fit.band.mean[last])}, the curve in "
-            f"[{number(fit.band.low[last])}, {number(fit.band.high[last])}], a single row in "
-            f"[{number(fit.band.row_low[last])}, {number(fit.band.row_high[last])}]."
+            f"Forecast for {fit.time_unit} {band.t[last]:.0f}: {number(band.mean[last])}, the curve in "
+            f"[{number(band.low[last])}, {number(band.high[last])}], a single row in "
+            f"[{number(band.row_low[last])}, {number(band.row_high[last])}], if the law holds."
         )
     _bullets(console, fit.notes)
 
@@ -162,25 +164,25 @@ def _fit(console: Console, fit: OwnFit) -> None:
 def _forecast(console: Console, found: Forecast) -> None:
     setting = found.setting
     _heading(console, "Prediction")
+    console.print(Text(f"{LOOKS['not assessable' if found.reason else 'ok'][0]} {regime(found)}"))
     values = {"eta": setting.eta, "mu": setting.mu, "K_ref": setting.K_ref, "G": setting.G}
-    console.print(", ".join(f"{name} = {value:g}" for name, value in values.items() if value is not None))
-    if found.reason:
-        console.print(Text(f"○ K is not known: {found.reason}"))
-    else:
+    console.print("At " + ", ".join(f"{name} = {value:g}" for name, value in values.items() if value is not None) + ":")
+    if not found.reason:
         console.print(
-            f"K = {span(found.K)}, a = eta K = {span(found.a)} per step: {found.regime}, "
-            f"zeta = {number(found.zeta)}, w0 = {number(found.w0)}."
+            f"K = {span(found.K)}, a = eta K = {span(found.a)} per step, zeta = {number(found.zeta)}, "
+            f"w0 = {number(found.w0)}."
         )
-    table = _table("thresholds", "oscillates\nat a", "unstable\nat a", "largest eta\nstable", "times\nnow",
-                   "largest K_ref\nstable")  # fmt: skip
+    table = _table("how samples age", "a", "eta [interval]", "times now", "largest K_ref")
     for one in found.reaches:
-        table.add_row(
-            SCHEDULES[one.schedule], number(one.onset_a), number(one.stability_a), span(one.stability_eta),
-            number(one.stability_factor), number(one.stability_K_ref),
-        )  # fmt: skip
+        table.add_row(SCHEDULES[one.schedule])
+        for name, a, eta, times, K_ref in limits(one):
+            table.add_row(f"  {name}", number(a), span(eta), number(times), largest(K_ref, one.searched))
     console.print(table)
-    if len(found.trajectories):
-        table = _table("trajectory", "regime", "zeta", "95 % of the way, steps", f"end ({found.unit})")
+    scatter = [f"{SCHEDULES[one.schedule]} {number(one.deviation)}" for one in found.reaches]
+    if any(np.isfinite(one.deviation) for one in found.reaches):
+        console.print(f"Stationary fluctuation of the reward (standard deviation): {'; '.join(scatter)}.")
+    if found.trajectories:
+        table = _table("trajectory", "regime", "zeta", "95 % of the way at", f"end ({found.unit})")
         for one in found.trajectories:
             named = f"eta = {one.setting.eta:g}" + (f", G = {one.setting.G}" if one.finite_group else "")
             table.add_row(named, one.regime, number(one.zeta), number(one.plateau_start), number(one.reward[-1]))
@@ -192,16 +194,24 @@ def _log(console: Console, log: RunLog, chosen: str, brief: bool) -> None:
     _heading(console, "The log")
     rows = int(log.table["reward"].notna().sum())
     G = f"G = {log.G}" if log.G else "G not known (--group-size)"
-    console.print(Text(f"{log.source}: {log.format}, {len(log.table)} rows, {rows} rewards, {G}; axis: {log.axis}."))
+    low, high = log.reward_range
+    console.print(
+        Text(
+            f"{log.source}: {log.format}, {len(log.table)} rows, {rows} rewards in [{low:g}, {high:g}], {G}; "
+            f"axis: {log.axis}."
+        )
+    )
     if chosen:
         console.print(Text(f"Used: {chosen}."))
-    if not brief:
+    if brief:
+        console.print(Text("From: " + ", ".join(f"{one.column} = {one.key}" for one in log.mapping) + "."))
+    else:
         table = _table("column", "taken from", "")
         for one in log.mapping:
-            table.add_row(one.column, Text(one.key), Text(one.note))
+            table.add_row(one.column, one.key, one.note)
         console.print(table)
+        if log.settings:
+            console.print("Settings: " + ", ".join(f"{name} = {value}" for name, value in log.settings.items()) + ".")
         if log.ignored:
-            console.print(Text(f"Not used: {', '.join(log.ignored)}"))
-    else:
-        console.print(Text("From: " + ", ".join(f"{one.column} = {one.key}" for one in log.mapping) + "."))
+            console.print(f"Not used: {', '.join(log.ignored)}.")
     _bullets(console, log.notes)
