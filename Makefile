@@ -1,7 +1,7 @@
 # make study            the default study, from the lock to the report (STUDY=ci: the small one)
 # make test             the tests, the ci study included
 # make lint             formats and lints
-# make bench            speed of the theory, the bandit and the fits, as ratios
+# make bench            speed of the theory, the bandit, the fits, the command line and the callback
 # make publish          the committed snapshot of the default study
 
 SHELL := bash
@@ -40,8 +40,12 @@ publish:
 	cp $(RESULTS)/figures/*.png results/published/figures/
 	cp $(RESULTS)/bandit/*.csv results/published/bandit/
 	rm -f results/published/bandit/trajectories.csv
-	cp $(RESULTS)/{claims,fits,calibration,group_size,power,predictions,transfer,transfer_summary,diagnostics,evaluations,benchmarks}.csv \
+	cp $(RESULTS)/{claims,fits,calibration,group_size,power,predictions,transfer,transfer_summary,diagnostics}.csv \
+	  $(RESULTS)/{failure_runs,failure_diagnostics,confusion,evaluations,benchmarks}.csv \
 	  $(RESULTS)/claims.html $(RESULTS)/manifest.json results/published/
+	cp $(RESULTS)/failures/hackable_reward/llama-tiny/G4/seed20/log.csv results/published/hackable_reward.csv
+	PYTHONPATH=workflow python -m grpo_dynamics.cli diagnose results/published/hackable_reward.csv \
+	  --plot results/published/figures/own_run.png
 
 lint: environment
 	ruff check .
