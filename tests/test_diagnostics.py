@@ -132,6 +132,14 @@ def test_a_fall_of_both_rewards_is_not_decoupling():
     assert "fell with it" in table.loc["heldout_fall", "reason"]
 
 
+def test_gains_on_different_scales_are_not_compared():
+    table = as_own_log(run_log()).assign(heldout_reward=np.linspace(0.2, 0.22, 150))
+    own = diagnose_run(table, 4, (0.0, 1.0), OPTIONS, THRESHOLDS)
+    scaled = diagnose_run(table.assign(reward=3 * table["reward"]), 4, (0.0, 3.0), OPTIONS, THRESHOLDS)
+    verdicts = [{one.diagnostic: one.verdict for one in found}["heldout_gain_share"] for found in (own, scaled)]
+    assert verdicts == ["warning", "not assessable"]
+
+
 def test_a_slower_heldout_reward_has_a_rate_ratio():
     run = run_log(steps=300, w0=0.2, zeta=2.0)
     slow = run_log(steps=300, w0=0.06, zeta=2.0)

@@ -62,7 +62,7 @@ rule failure_diagnostics:
         script=f"{SCRIPTS}/failure_diagnostics.py",
         code=DIAGNOSTICS_CODE,
         own=code("analysis/induced.py", "analysis/live.py", "analysis/tables_failures.py"),
-        logs=[FAILURE_RUN.format(kind=k, model=m, G=G, seed=s) + "/log.csv" for k, m, G, s in FAILURE_CELLS],
+        logs=[f"{RESULTS}/failures/{k}/{m}/G{G}/seed{s}/log.csv" for k, m, G, s in FAILURE_CELLS],
     output:
         log=f"{RESULTS}/failures.csv",
         runs=f"{RESULTS}/failure_runs.csv",

@@ -100,6 +100,8 @@ def heldout_gain_share(subject: Subject) -> Number:
     heldout, train = subject.table.dropna(subset=["heldout_reward"]), subject.rows("reward")
     if len(heldout) < FEWEST or len(train) < FEWEST:
         return Number(missing=f"{len(heldout)} held-out and {len(train)} train rewards, {FEWEST} of each needed")
+    if subject.reward_range != (0.0, 1.0) and heldout["heldout_reward"].between(0, 1).all():
+        return Number(missing="the held-out measure lies in [0, 1], the reward does not: their scales may differ")
     gains = [shift(rows[name].to_numpy(float), subject.level, QUARTER)
              for rows, name in ((train, "reward"), (heldout, "heldout_reward"))]  # fmt: skip
     if gains[0].low <= 0:
