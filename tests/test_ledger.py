@@ -163,6 +163,7 @@ def test_c13_gives_exact_intervals():
     found = numbers(evidence(), "C13")
     assert "decoupling: 4 of 4 called right [40, 100] %" in found  # 0.025^(1/4) = 0.398
     assert "healthy: 0 of 20 fire [0, 17] %" in found  # 1 - 0.025^(1/20) = 0.168
+    assert "the induced failure fires, whatever the run is called, in 16 of 16 runs" in found
 
 
 @pytest.mark.parametrize(("id", "table", "values", "verdict"), FLIPS)

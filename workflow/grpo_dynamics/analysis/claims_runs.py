@@ -29,10 +29,10 @@ from grpo_dynamics.analysis.tables_failures import FAILURES, NONE
     "otherwise not. Not tested unless all four failures are induced, and healthy runs are made. Intervals are "
     "exact (Clopper-Pearson, {level}).",
     "The numbers, thresholds and rules were settled on the study's own runs, on pilot runs, and on two earlier sets "
-    "of these runs, of which 22 and 20 of 24 were called right at first: then the rules on a KL without a rise and "
-    "on entropy lost with collapsing groups were added. The runs judged here have other seeds, but are of the same "
-    "tiny models and of few kinds: one loophole, one learning rate, one penalty. Failures that come slowly or "
-    "together are not tried, and few runs leave the intervals wide.",
+    "of these runs, in which 18 and 16 of 20 failures were called right at first: then the rules on a KL without a "
+    "rise and on entropy lost with collapsing groups were added. The runs judged here have other seeds, but are of "
+    "the same tiny models and of few kinds: one loophole, one learning rate, one penalty. Failures that come slowly "
+    "or together are not tried, and few runs leave the intervals wide.",
 )
 def c13(evidence: Evidence) -> Finding:
     table = evidence.confusion
@@ -47,6 +47,7 @@ def c13(evidence: Evidence) -> Finding:
         [
             *(f"{row.Index}: {_called(row)}" for row in failures.itertuples()),
             f"healthy: {_false_alarms(healthy)}",
+            _fires(evidence),
             _live(evidence),
             _own_runs(evidence),
         ]
@@ -67,6 +68,13 @@ def _share(low: float, high: float) -> str:
 
 def _false_alarms(row: pd.Series) -> str:
     return f"{of(int(row['runs'] - row['count']), int(row['runs']), 'fire')} {_share(1 - row['high'], 1 - row['low'])}"
+
+
+def _fires(evidence: Evidence) -> str:
+    """Runs in which the induced failure fires, whatever the run is called."""
+    induced = evidence.failure_runs[evidence.failure_runs["induces"] != NONE]
+    found = sum(row.induces in str(row.fires).split() for row in induced.itertuples())
+    return f"the induced failure fires, whatever the run is called, in {of(found, len(induced), 'runs')}"
 
 
 def _live(evidence: Evidence) -> str:
