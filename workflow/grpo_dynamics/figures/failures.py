@@ -17,7 +17,7 @@ SERIES = [  # (title, columns with their colours, whether on a log scale)
     ("reward", {"reward": TRAIN, "heldout_reward": HELDOUT}, False),
     ("groups with a signal", {"signal": TRAIN}, False),
     ("entropy, nats per token", {"entropy": TRAIN}, True),
-    ("KL to the base model, nats per token", {"kl": TRAIN}, True),
+    ("KL, nats per token", {"kl": TRAIN}, True),
 ]
 
 
