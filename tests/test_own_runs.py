@@ -59,6 +59,18 @@ def test_a_second_run_does_nothing(folder):
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
+def test_a_log_that_grows_within_its_folder_is_read_again(tmp_path):
+    state = tmp_path / "run" / "checkpoint-200" / "trainer_state.json"
+    state.parent.mkdir(parents=True)
+    demo.write("healthy", state)
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"study": "own", "own_runs": {"mine": {"path": "run"}}}))
+    assert snakemake(tmp_path, "own_runs", "--configfile", "own.yaml").returncode == 0
+    with state.open("a") as file:  # in place: the time of its folder stays
+        file.write("\n")
+    done = snakemake(tmp_path, "-n", "own_runs", "--configfile", "own.yaml")
+    assert "own_run " in done.stdout + done.stderr
+
+
 def test_a_log_that_is_not_there_is_refused_before_anything_runs(config):
     config["own_runs"] = {"mine": {"path": "no/such.json"}}
     with pytest.raises(ConfigError, match=r'own_runs\.mine\.path: found "no/such.json", allowed: a file or folder'):

@@ -111,6 +111,15 @@ def failure_settings(wildcards):
     return settings({"seed": config["seed"], "grpo": grpo, "variant": f"failure {wildcards.kind}"})
 
 
+def own_log(wildcards):
+    """The files of a log of one's own: those in a folder, since a file that grows does not change its folder's time."""
+    path = Path(config["own_runs"][wildcards.own]["path"])
+    if not path.is_dir():
+        return [str(path)]
+    logs = [*path.rglob("trainer_state.json"), *path.rglob("*tfevents*"), *filter(Path.is_file, path.iterdir())]
+    return sorted(set(map(str, logs))) or [str(path)]
+
+
 def evaluation_data():
     """Files that hold benchmarks: the generated ladder's, and local files named in the config."""
     names = config["evaluation"]["benchmarks"]

@@ -9,7 +9,7 @@ rule own_run:
         code=DIAGNOSTICS_CODE
         + code("analysis", "runlog", "reports", "figures/own_run.py", "figures/own_looks.py", "figures/style.py"),
         template=f"{workflow.basedir}/workflow/grpo_dynamics/reports/page.html.j2",
-        log=lambda wildcards: OWN_RUNS[wildcards.own]["path"],
+        log=own_log,
     output:
         page=report(
             f"{RESULTS}/own_runs/{{own}}/report.html",
@@ -32,13 +32,14 @@ rule own_run:
     resources:
         **grow(mem_mb=2000, runtime=15),
     params:
+        path=lambda wildcards: OWN_RUNS[wildcards.own]["path"],
         settings=lambda wildcards: settings(
             {"run": OWN_RUNS[wildcards.own], "analysis": ANALYSIS, "diagnostics": config["diagnostics"]}
         ),
     message:
         "Reading, fitting and diagnosing {wildcards.own}"
     shell:
-        "python {input.script:q} --log {input.log:q} --settings {params.settings:q} --page {output.page:q}"
+        "python {input.script:q} --log {params.path:q} --settings {params.settings:q} --page {output.page:q}"
         " --fit {output.fit:q} --diagnosis {output.diagnosis:q} --table {output.table:q} > {log:q} 2>&1"
 
 
