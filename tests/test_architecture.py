@@ -13,7 +13,7 @@ from conftest import ROOT
 LIBRARY = ROOT / "workflow" / "grpo_dynamics"
 # In the order in which data flows; a package imports only from those before it.
 ORDER = ["theory", "bandit", "tasks", "training", "evaluation", "runlog", "analysis", "figures", "reports"]
-SHARED = {"seeds", "tables", "config", "progress", "command"}
+SHARED = {"seeds", "tables", "config", "progress", "command", "files"}
 
 
 def imported_packages(path):

@@ -11,9 +11,10 @@ import pytest
 from simulated import CONFIG
 from simulated_own import own_log, rewards
 
+from grpo_dynamics.analysis.own_band import Estimate, span
 from grpo_dynamics.analysis.own_fit import fit_own
 from grpo_dynamics.analysis.own_predict import predict
-from grpo_dynamics.figures.own_looks import Estimate, interval, onsets
+from grpo_dynamics.figures.own_looks import onsets
 from grpo_dynamics.figures.own_run import diagnosis_figure, fit_figure, prediction_figure
 
 OPTIONS = CONFIG["analysis"] | {"fit_replicates": 20}
@@ -70,8 +71,8 @@ def test_fit_figure_shows_raw_rows_band_plateau_phases_and_onsets():
     assert axes.get_xlim() == pytest.approx((0, 2 * 149))
     for part in ("the law, 95 %", "a row, 95 %", "forecast", "single exponential", "profile", "nothing is smoothed"):
         assert part in said, part
-    assert f"$R_\\infty$ = {interval(found.estimates['R_inf'])}" in said
-    assert f"95 % of the way: {interval(found.times['plateau_start'])}" in said
+    assert f"$R_\\infty$ = {span(found.estimates['R_inf'])}" in said
+    assert f"95 % of the way: {span(found.times['plateau_start'])}" in said
     assert "instability (warning), from 60" in said  # the earliest of its group
     assert "non finite (warning), from 100" in said
     assert "truncation" not in said  # no onset
@@ -152,7 +153,7 @@ def test_prediction_figure_without_K_still_shows_the_thresholds():
     assert "0.1" in said
 
 
-def test_numbers_with_and_without_an_interval():
-    assert interval(Estimate(0.93581, 0.91977, 0.953)) == "0.936 [0.92, 0.953]"
-    assert interval(Estimate(5067.3, 5058.2, float("inf"))) == "5067 [5058, inf]"
-    assert interval(Estimate(0.2)) == "0.2"
+def test_numbers_with_and_without_an_span():
+    assert span(Estimate(0.93581, 0.91977, 0.953)) == "0.936 [0.92, 0.953]"
+    assert span(Estimate(5067.3, 5058.2, float("inf"))) == "5067 [5058, ∞]"
+    assert span(Estimate(0.2)) == "0.2"

@@ -9,6 +9,7 @@ name, evidence and remedy in both.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import Literal
 
@@ -95,7 +96,7 @@ class HealthCallback(TrainerCallback):
         self.seconds += time.monotonic() - started
         self.alarms += new
         for one in new:
-            since = "" if one.onset != one.onset else f" since step {one.onset:g}"
+            since = "" if math.isnan(one.onset) else f" since step {one.onset:g}"
             logger.warning(
                 "step %d: %s, %s%s: %s May be confused with: %s What to do: %s",
                 state.global_step, one.verdict, one.group, since, one.evidence, one.confused_with, one.remedy,

@@ -7,7 +7,6 @@ test itself. The rewards are binomial around a three-phase rise.
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grpo_dynamics.command import InputError
+from grpo_dynamics.files import replacing
 from grpo_dynamics.runlog.log import RunLog
 from grpo_dynamics.runlog.read import read
 from grpo_dynamics.theory.law import phi
@@ -143,12 +143,10 @@ def write(name: str, path: Path) -> None:
     InputError
         If no file can be written there.
     """
-    temporary = path.with_name(f".{path.name}.part")
     try:
-        temporary.write_text(json.dumps({"global_step": STEPS, "log_history": history(name)}, indent=1))
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps({"global_step": STEPS, "log_history": history(name)}, indent=1))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise InputError(f"{path}: {(error.strerror or 'error').lower()}, expected a file to write") from error
 
 

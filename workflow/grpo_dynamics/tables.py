@@ -6,13 +6,13 @@ read, and it is written under a temporary name and renamed, so that a half-writt
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pandas as pd
 import pandera.pandas as pa
 
 from grpo_dynamics.command import InputError
+from grpo_dynamics.files import replacing
 
 SHARE = pa.Check.in_range(0, 1)
 POSITIVE = pa.Check.gt(0)
@@ -181,10 +181,8 @@ def write(table: pd.DataFrame, path: str | Path, schema: pa.DataFrameSchema) -> 
     """Check `table` against `schema` and write it (.csv or .parquet) in one step."""
     path = Path(path)
     table = check(table.reset_index(drop=True), schema, path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
-    if path.suffix == ".parquet":
-        table.to_parquet(temporary, index=False)
-    else:
-        table.to_csv(temporary, index=False)
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        if path.suffix == ".parquet":
+            table.to_parquet(temporary, index=False)
+        else:
+            table.to_csv(temporary, index=False)

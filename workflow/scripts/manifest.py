@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from grpo_dynamics import command
+from grpo_dynamics.files import replacing
 
 
 def main(
@@ -31,9 +32,8 @@ def main(
         "packages": {name: version for name in names if (version := _version(name))},
         "config": json.loads(settings),
     }
-    temporary = output.with_name(f".{output.name}.part")
-    temporary.write_text(json.dumps(found, indent=2) + "\n")
-    temporary.replace(output)
+    with replacing(output) as temporary:
+        temporary.write_text(json.dumps(found, indent=2) + "\n")
 
 
 def _commit(folder: Path) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ import typer
 from grpo_dynamics import command, tables
 from grpo_dynamics.analysis.diagnosis import diagnose_run
 from grpo_dynamics.analysis.own_fit import fit_own
+from grpo_dynamics.files import replacing
 from grpo_dynamics.reports.data import to_json
 from grpo_dynamics.reports.findings import Findings
 from grpo_dynamics.reports.page import write_page
@@ -39,9 +39,8 @@ def main(
     found = Findings(run, chosen, fit_own(run, values["analysis"]), tuple(diagnoses))
     tables.write(run.table, table, OWN_LOG)
     for path, part in ((fit, replace(found, diagnoses=None)), (diagnosis, replace(found, fit=None))):
-        temporary = path.with_name(f".{path.name}.part")
-        temporary.write_text(to_json(part))
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            temporary.write_text(to_json(part))
     write_page(found, page)
 
 

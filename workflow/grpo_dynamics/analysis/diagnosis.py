@@ -2,7 +2,7 @@
 
 A number fires only when its whole interval lies beyond the threshold, so that a noisy number does not fire by chance. A
 failure brings others with it: a policy that has concentrated or blown up also collapses its groups. What one diagnosis
-explains is therefore no second one; `EXPLAINS` says what explains what.
+explains is therefore no second one; `_explained` says what explains what.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def judge(number: Number, warning: float, critical: float, fires_when: str) -> t
 def _numbers(subject: Subject, warning: Mapping[str, float]) -> dict[str, Number]:
     level = subject.level
     over_chance = {
-        "signal_over_chance": d.over_chance(subject, "collapsed_share"),
-        "spread_over_chance": d.over_chance(subject, "reward_std"),
+        "signal_over_chance": d.over_chance(subject, "collapsed_share", warning["signal_over_chance"]),
+        "spread_over_chance": d.over_chance(subject, "reward_std", warning["spread_over_chance"]),
     }
     collapsed = any(judge(one, warning[name], warning[name], "below")[0] in FIRED for name, one in over_chance.items())
     half = subject.second_half

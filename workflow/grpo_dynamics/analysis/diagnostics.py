@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from grpo_dynamics.analysis.fit_table import covered_at, identify
 from grpo_dynamics.analysis.fits import fit
 from grpo_dynamics.analysis.onset import fall, first_beyond, running
 from grpo_dynamics.analysis.subject import (
@@ -45,7 +44,7 @@ def rate_ratio(subject: Subject) -> Number:
     """Fitted saturation rate of the train reward over that of the held-out reward (single exponentials)."""
     rates = []
     for name, column in (("train", "reward"), ("held-out", "heldout_reward")):
-        rows = subject.rows(column) if column == "reward" else subject.table.dropna(subset=[column])
+        rows = subject.rows(column)
         t = (rows["t"] if column == "reward" else rows["step"]).to_numpy(float)
         y = rows[column].to_numpy(float)
         if len(t) < FEWEST:
@@ -71,7 +70,7 @@ def rate_ratio(subject: Subject) -> Number:
 
 def heldout_fall(subject: Subject) -> Number:
     """Share of the best held-out reward that the last measurements have lost, while the train reward has not."""
-    rows, train = subject.table.dropna(subset=["heldout_reward"]), subject.rows("reward")
+    rows, train = subject.rows("heldout_reward"), subject.rows("reward")
     if len(rows) < 4:
         return Number(missing=f"held-out reward: {len(rows)} measurements, 4 needed")
     step, y = rows["step"].to_numpy(float), rows["heldout_reward"].to_numpy(float)
@@ -97,7 +96,7 @@ def heldout_fall(subject: Subject) -> Number:
 
 def heldout_gain_share(subject: Subject) -> Number:
     """Gain of the held-out reward over the gain of the train reward, from the first to the last quarter of the run."""
-    heldout, train = subject.table.dropna(subset=["heldout_reward"]), subject.rows("reward")
+    heldout, train = subject.rows("heldout_reward"), subject.rows("reward")
     if len(heldout) < FEWEST or len(train) < FEWEST:
         return Number(missing=f"{len(heldout)} held-out and {len(train)} train rewards, {FEWEST} of each needed")
     if subject.reward_range != (0.0, 1.0) and heldout["heldout_reward"].between(0, 1).all():
@@ -170,7 +169,7 @@ def easy_or_hard(p: float, signal: float, G: int | None) -> str:
     return f"collapsed groups mostly {kind}: {100 * low:.0f} to {100 * high:.0f} % of them are all right"
 
 
-def over_chance(subject: Subject, name: str) -> Number:
+def over_chance(subject: Subject, name: str, threshold: float) -> Number:
     """A statistic of the groups, second half, over what independent binary rewards of the same mean would give.
 
     Parameters
@@ -180,6 +179,8 @@ def over_chance(subject: Subject, name: str) -> Number:
         collapsed_share: share of groups that are not collapsed, over 1 - p^G - (1-p)^G. reward_std: within-group
         standard deviation over h_G(p) = E sqrt(k (G - k)) / G. The reward averaged over nine rows, and not a row's
         own, stands for p: the expectations are curved in p.
+    threshold : float
+        Ratio below which it fires.
     """
     rows = subject.rows(name, "reward")
     if subject.G is None:
@@ -198,29 +199,15 @@ def over_chance(subject: Subject, name: str) -> Number:
     tail = slice(len(rows) - max(len(rows) // 2, 3), None)
     if expected[tail].mean() < least:
         return Number(missing=f"reward {p[tail].mean():.3f}: groups of this reward collapse by chance")
-    low = running(found) < 0.2 * np.maximum(expected, least)
+    low = running(found) < threshold * np.maximum(expected, least)
     onset = first_beyond(rows["step"].to_numpy(float), low)
     detail = f"{found[tail].mean():.3g} found, {expected[tail].mean():.3g} by chance"
     return replace(ratio_of_means(found[tail], expected[tail], subject.level), onset=onset, detail=detail)
 
 
-def rise_end(subject: Subject) -> float | None:
-    """Steps up to the fitted start of the plateau, infinite if not reached; None for a reward that does not rise."""
-    train = subject.rows("reward")
-    if len(train) < subject.options["min_points"] or np.ptp(train["reward"]) == 0:
-        return None
-    law, _, _, reason = identify(
-        train["t"].to_numpy(float), train["reward"].to_numpy(float), subject.options, subject.reward_range
-    )
-    if reason in ("no trend", "no independent points") or law.estimates["R_inf"] <= law.estimates["R_0"]:
-        return None
-    end = covered_at(law, 0.95)
-    return end if np.isfinite(end) else np.inf
-
-
 def entropy_log_change(subject: Subject, threshold: float) -> Number:
     """Change of log entropy while the reward rises: up to the fitted start of the plateau, or the run's end."""
-    end = rise_end(subject)
+    end = subject.rise_end
     if end is None:
         return Number(missing="the reward does not rise")
     rows = subject.rows("entropy")
@@ -233,7 +220,7 @@ def entropy_lost(subject: Subject, threshold: float, collapsed: bool) -> Number:
     Some entropy is the price of a rise. A policy that loses it without one has concentrated on what it did before. And
     groups that collapse beyond chance while the entropy goes have lost their signal to the policy, not to the prompts.
     """
-    if not collapsed and rise_end(subject) is not None:
+    if not collapsed and subject.rise_end is not None:
         return Number(missing="the reward rises, and the groups have not collapsed beyond chance")
     return _entropy_change(subject, subject.rows("entropy"), threshold)
 
@@ -261,14 +248,14 @@ def reward_fall(subject: Subject) -> Number:
 def kl_unrewarded(subject: Subject, threshold: float) -> Number:
     """KL to the reference at the end of a run whose reward does not rise: a policy that moves far for nothing."""
     number = level_of(subject, "kl", threshold, "KLs")
-    if number.missing or rise_end(subject) is None:
+    if number.missing or subject.rise_end is None:
         return number
     return Number(missing="the reward rises")
 
 
 def ratio_log_growth(subject: Subject, threshold: float) -> Number:
     """Change of the log of the largest importance ratio over the run, at the oldest sample age."""
-    rows = subject.table.dropna(subset=["ratio_max"])
+    rows = subject.rows("ratio_max")
     if len(rows) == 0:
         return Number(missing="no importance ratios in the log")
     oldest = rows["sample_age"].max()

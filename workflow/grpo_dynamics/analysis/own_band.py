@@ -48,6 +48,22 @@ class Estimate:
     high: float = NAN
 
 
+def number(value: float) -> str:
+    """A number with three digits, or as many as its whole part has; a dash where there is none."""
+    if np.isnan(value):
+        return "–"
+    if np.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e5 else f"{value:.3g}"
+
+
+def span(one: Estimate) -> str:
+    """A number with its interval, as far as it has one; `one` has value, low and high."""
+    if np.isnan(one.value) or np.isnan(one.low) or np.isnan(one.high):
+        return number(one.value)
+    return f"{number(one.value)} [{number(one.low)}, {number(one.high)}]"
+
+
 @dataclass(frozen=True)
 class Band:
     """The law over the run and as far again, at optimiser steps made `t`: (m,) ndarrays.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pandera.pandas as pa
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from grpo_dynamics.analysis.evidence import BEYOND, PAPER
+from grpo_dynamics.files import replacing
 
 # A symbol and a word carry a verdict; the colour only repeats them.
 SYMBOLS = {word: symbol for words in (PAPER, BEYOND) for word, symbol in zip(words, "✓◐✗○", strict=True)}
@@ -28,16 +28,14 @@ def cell(value: object) -> str:
 
 def render(template: str | Path, page: str | Path, **values: object) -> None:
     """Fill a jinja2 template and write the page in one step; an unset variable is an error."""
-    template, page = Path(template), Path(page)
+    template = Path(template)
     environment = Environment(
         loader=FileSystemLoader(template.parent), undefined=StrictUndefined, autoescape=select_autoescape(default=True)
     )
     environment.filters["cell"] = cell
     text = environment.get_template(template.name).render(**values)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    temporary = page.with_name(f".{page.name}.part")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, page)
+    with replacing(page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def table_page(

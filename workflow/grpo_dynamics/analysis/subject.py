@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from numpy.polynomial import Polynomial
 from scipy import signal, stats
 
+from grpo_dynamics.analysis.fit_table import covered_at, identify
 from grpo_dynamics.analysis.noise import inflation, lag1
 from grpo_dynamics.analysis.onset import first_beyond, running
 
@@ -79,6 +81,19 @@ class Subject:
     def second_half(self, rows: pd.DataFrame) -> pd.DataFrame:
         return rows[rows["step"] > (self.table["step"].min() + self.table["step"].max()) / 2]
 
+    @cached_property
+    def rise_end(self) -> float | None:
+        """Steps up to the fitted start of the plateau, infinite if not reached; None if the reward does not rise."""
+        train = self.rows("reward")
+        if len(train) < self.options["min_points"] or np.ptp(train["reward"]) == 0:
+            return None
+        t, y = train["t"].to_numpy(float), train["reward"].to_numpy(float)
+        law, _, _, reason = identify(t, y, self.options, self.reward_range)
+        if reason in ("no trend", "no independent points") or law.estimates["R_inf"] <= law.estimates["R_0"]:
+            return None
+        end = covered_at(law, 0.95)
+        return end if np.isfinite(end) else np.inf
+
     def share(self, reward: np.ndarray) -> np.ndarray:
         """Rewards as shares of their range."""
         low, high = self.reward_range
@@ -91,6 +106,13 @@ def change(t: np.ndarray, y: np.ndarray, level: float) -> Number:
     Sen's interval takes residuals as independent; it is widened about the slope for their autocorrelation. In a
     series long enough that is the autocorrelation about a cubic, which follows a slow start and a plateau: about the
     line, such a curve's lack of fit would pass for autocorrelation.
+
+    Parameters
+    ----------
+    t, y : (n,) arrays
+        Steps, increasing, and the series there.
+    level : float
+        Of the interval.
     """
     slope, intercept, low, high = stats.theilslopes(y, t, alpha=level)
     trend = Polynomial.fit(t, y, 3)(t) if len(t) >= MIN_CURVED else intercept + slope * t
@@ -102,7 +124,15 @@ def change(t: np.ndarray, y: np.ndarray, level: float) -> Number:
 
 
 def ratio_of_means(found: np.ndarray, expected: np.ndarray, level: float) -> Number:
-    """mean(found) / mean(expected), its interval by linearisation, widened for autocorrelation."""
+    """mean(found) / mean(expected), its interval by linearisation, widened for autocorrelation.
+
+    Parameters
+    ----------
+    found, expected : (n,) arrays
+        n of 2 or more; the mean of `expected` is not 0.
+    level : float
+        Of the interval.
+    """
     ratio = float(np.mean(found) / np.mean(expected))
     rest = found - ratio * expected
     error = np.std(rest, ddof=1) * np.sqrt(inflation(lag1(rest - rest.mean())) / len(rest)) / np.mean(expected)
@@ -119,6 +149,15 @@ def shift(y: np.ndarray, level: float, part: float) -> Number:
     """Mean of the last part of a series minus that of its first.
 
     The interval rests on the residuals about a line in each part, widened for their autocorrelation.
+
+    Parameters
+    ----------
+    y : (n,) array
+        n of 3 or more.
+    level : float
+        Of the interval.
+    part : float
+        Share of the series that each part has, at least three rows.
     """
     size = max(int(len(y) * part), 3)
     ends, variance = [y[:size], y[-size:]], 0.0
@@ -131,7 +170,19 @@ def shift(y: np.ndarray, level: float, part: float) -> Number:
 
 
 def log_growth(rows: pd.DataFrame, name: str, level: float, threshold: float, what: str) -> Number:
-    """Change of the log of a column over `rows`, and where it passed `threshold` (of either sign)."""
+    """Change of the log (natural) of a column over `rows`, and where it passed `threshold`.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows of OWN_LOG; those whose number is not above 0 are left out.
+    name, what : str
+        The column, and its numbers in words.
+    level : float
+        Of the interval.
+    threshold : float
+        Change from the first rows at which the onset lies; below 0 for a fall.
+    """
     rows = rows[rows[name] > 0]
     if len(rows) < FEWEST:
         return Number(missing=f"{len(rows)} {what} above 0 {'' if len(rows) else '(or none logged) '}in the stretch "

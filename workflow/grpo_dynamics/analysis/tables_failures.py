@@ -8,7 +8,7 @@ from grpo_dynamics.analysis.tables import DIAGNOSTICS, GROUPS, number
 from grpo_dynamics.tables import MODEL, NOT_NEGATIVE, POSITIVE, RUN_LOG, SEED, SHARE, G, column, schema
 
 NONE = "none"
-FAILURES = ["decoupling", "degeneracy", "concentration", "instability"]  # the paper's four
+FAILURES = GROUPS[:4]  # the paper's four
 CALLS = [NONE, *GROUPS]
 
 KIND = {

@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 from matplotlib.axes import Axes
 
-from grpo_dynamics.analysis.own_band import Estimate
 from grpo_dynamics.figures import style
 
 FIRED = {"warning": style.COLORS[4], "critical": "#b22222"}
@@ -22,18 +21,6 @@ class Onset(Protocol):
     onset: float
 
 
-def shown(value: float) -> str:
-    """A number with three digits, or as many as its whole part has."""
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.3g}"
-
-
-def interval(number: Estimate) -> str:
-    """A number with its interval, or without where it has none."""
-    if np.isnan(number.low) or np.isnan(number.high):
-        return shown(number.value)
-    return f"{shown(number.value)} [{shown(number.low)}, {shown(number.high)}]"
-
-
 def label(axes: Axes, text: str, place: tuple[float, float], offset: tuple[float, float], **look) -> None:
     """A small text on white, offset in points from a place; it takes no room of its own in the layout.
 
@@ -43,16 +30,6 @@ def label(axes: Axes, text: str, place: tuple[float, float], offset: tuple[float
     look = {"xycoords": axes.get_xaxis_transform(), "fontsize": 6.5, "bbox": white} | look
     note = axes.annotate(text, place, xytext=offset, textcoords="offset points", **look)
     note.set_in_layout(False)
-
-
-def wrapped(text: str, width: int = 150) -> list[str]:
-    """The lines of a note."""
-    lines = [""]
-    for word in text.split():
-        if len(lines[-1]) + len(word) > width:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
 
 
 def onsets(axes: Axes, diagnoses: Sequence[Onset], named: bool = True) -> None:

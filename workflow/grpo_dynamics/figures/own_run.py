@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill, wrap
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from grpo_dynamics.analysis.own_band import span
 from grpo_dynamics.analysis.own_fit import OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
 from grpo_dynamics.analysis.own_reach import SCHEDULES
 from grpo_dynamics.analysis.own_series import counts_rows
 from grpo_dynamics.figures import style
-from grpo_dynamics.figures.own_looks import FIRED, Onset, interval, label, onsets, wrapped
+from grpo_dynamics.figures.own_looks import FIRED, Onset, label, onsets
 from grpo_dynamics.runlog.log import RunLog
 
+WIDTH = 150  # characters of a line below a figure
 RAW, HELDOUT = style.COLORS[0], style.COLORS[1]
 RIVALS = {  # label and dashes
     "exponential": ("single exponential", (0, (2, 1.5))),
@@ -106,7 +109,7 @@ def _plateau_and_phases(axes: Axes, own_fit: OwnFit) -> None:
     axes.axhline(plateau.value, color=style.PREDICTED, linewidth=0.8, linestyle=(0, (3, 2)), zorder=1)
     if np.isfinite(plateau.low + plateau.high):
         axes.axhspan(plateau.low, plateau.high, color=style.PREDICTED, alpha=0.12, linewidth=0, zorder=0)
-    text, right = f"$R_\\infty$ = {interval(plateau)}", axes.get_xlim()[1]
+    text, right = f"$R_\\infty$ = {span(plateau)}", axes.get_xlim()[1]
     look = {"ha": "right", "va": "bottom", "fontsize": 7, "color": style.PREDICTED}
     label(axes, text, (right, plateau.value), (-4, 3), xycoords="data", zorder=6, **look)
     names = {"slow_start_end": "slow start ends", "inflection": "fastest rise", "plateau_start": "95 % of the way"}
@@ -118,7 +121,7 @@ def _plateau_and_phases(axes: Axes, own_fit: OwnFit) -> None:
         if np.all(np.isfinite(ends)):
             axes.plot(ends, [y, y], color=style.MEASURED, linewidth=0.8, transform=axes.get_xaxis_transform())
         right = max(time.value, ends[1] if np.isfinite(ends[1]) else time.value)
-        label(axes, f"{text}: {interval(time)}", (right, y), (4, 0), va="center")
+        label(axes, f"{text}: {span(time)}", (right, y), (4, 0), va="center")
 
 
 def _fit_note(own_fit: OwnFit) -> str:
@@ -131,7 +134,7 @@ def _fit_note(own_fit: OwnFit) -> str:
         )
     elif own_fit.curves:
         lines.append("Curves are fitted to the raw rows; nothing is smoothed, and no interval is given.")
-    return "\n".join(line for text in lines for line in wrapped(text))
+    return "\n".join(line for text in lines for line in wrap(text, WIDTH))
 
 
 def diagnosis_figure(log: RunLog, diagnoses: Sequence[Onset]) -> Figure:
@@ -195,7 +198,7 @@ def prediction_figure(forecast: Forecast) -> Figure:
             said.append("Left: the closed form, without noise and without an interval.")
         if forecast.calibration:
             said.append("Dots: the run's rewards, raw.")
-        style.note(figure, "\n".join(wrapped(" ".join(filter(None, said)))))
+        style.note(figure, fill(" ".join(filter(None, said)), WIDTH))
     return figure
 
 
@@ -241,7 +244,7 @@ def _thresholds(axes: Axes, forecast: Forecast) -> None:
     if np.isfinite(a.value):
         if np.isfinite(a.low):
             axes.axvspan(a.low, a.high, color=style.MEASURED, alpha=0.15, linewidth=0)
-        axes.axvline(a.value, color=style.MEASURED, linewidth=1.4, label=f"a = {interval(a)}")
+        axes.axvline(a.value, color=style.MEASURED, linewidth=1.4, label=f"a = {span(a)}")
     axes.set_yticks(range(len(reaches)), [SCHEDULES[one.schedule] for one in reaches])
     axes.set_ylim(len(reaches) - 0.4, -0.75)
     axes.grid(axis="y", visible=False)

@@ -6,7 +6,6 @@ marker, group sizes in dashes and in whether a marker is filled.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
+
+from grpo_dynamics.files import replacing
 
 PAGE = 7.2  # inches, the full page width
 DPI = 200
@@ -109,12 +110,10 @@ def save(figure: Figure, pdf: str | Path, png: str | Path) -> None:
     carries no date, so that equal figures are equal files.
     """
     for path in (Path(pdf), Path(png)):
-        path.parent.mkdir(parents=True, exist_ok=True)
         kind = path.suffix.lstrip(".")
-        temporary = path.with_name(f".{path.name}.part")
         metadata = {"CreationDate": None} if kind == "pdf" else None
-        figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=DPI, metadata=metadata)
     plt.close(figure)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from grpo_dynamics.analysis.diagnosis import Diagnosis, primary
-from grpo_dynamics.analysis.own_band import Estimate
+from grpo_dynamics.analysis.own_band import Estimate, number, span
 from grpo_dynamics.analysis.own_fit import OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
 from grpo_dynamics.analysis.own_reach import Reach
@@ -47,22 +47,6 @@ class Findings:
     fit: OwnFit | None = None
     diagnoses: tuple[Diagnosis, ...] | None = None
     forecast: Forecast | None = None
-
-
-def number(value: float) -> str:
-    """A number with three digits, or as many as its whole part has; a dash where there is none."""
-    if np.isnan(value):
-        return "–"
-    if np.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e5 else f"{value:.3g}"
-
-
-def span(one: Estimate | Diagnosis) -> str:
-    """A number with its interval, as far as it has one."""
-    if np.isnan(one.value) or np.isnan(one.low) or np.isnan(one.high):
-        return number(one.value)
-    return f"{number(one.value)} [{number(one.low)}, {number(one.high)}]"
 
 
 def largest(K_ref: float, searched: int) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from grpo_dynamics.analysis.own_band import number, span
 from grpo_dynamics.analysis.own_reach import SCHEDULES
 from grpo_dynamics.analysis.pages import render
 from grpo_dynamics.command import InputError
 from grpo_dynamics.figures import style
 from grpo_dynamics.figures.own_run import diagnosis_figure, fit_figure, prediction_figure
+from grpo_dynamics.files import replacing
 from grpo_dynamics.reports import findings
 from grpo_dynamics.reports.terminal import ABOUT, LOOKS
 
@@ -62,11 +63,9 @@ def write_plot(found: findings.Findings, path: Path) -> None:
     if kind not in KINDS:
         raise InputError(f"--plot: found {path}, expected a name that ends in {', '.join(f'.{one}' for one in KINDS)}")
     first, *others = drawn(found).values()
-    temporary = path.with_name(f".{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        first.savefig(temporary, format=kind, dpi=style.DPI)
-        os.replace(temporary, path)
+        with replacing(path) as temporary:
+            first.savefig(temporary, format=kind, dpi=style.DPI)
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'error').lower()}, expected a file to write") from error
     for figure in (first, *others):
@@ -93,9 +92,9 @@ def write_page(found: findings.Findings, path: Path) -> None:
     try:
         render(
             TEMPLATE, path, found=found, figures=figures, looks=LOOKS, about=ABOUT, schedules=SCHEDULES,
-            worst=findings.worst(found.diagnoses or ()),
+            number=number, span=span, worst=findings.worst(found.diagnoses or ()),
             **{name: getattr(findings, name) for name in
-               ("NAMES", "cause", "largest", "limits", "number", "onset", "outlook", "regime", "span", "verdict")},
+               ("NAMES", "cause", "largest", "limits", "onset", "outlook", "regime", "verdict")},
         )  # fmt: skip
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'error').lower()}, expected a file to write") from error

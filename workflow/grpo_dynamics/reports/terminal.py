@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from grpo_dynamics.analysis.diagnosis import Diagnosis
+from grpo_dynamics.analysis.own_band import number, span
 from grpo_dynamics.analysis.own_fit import OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
 from grpo_dynamics.analysis.own_reach import SCHEDULES
@@ -21,11 +22,9 @@ from grpo_dynamics.reports.findings import (
     cause,
     largest,
     limits,
-    number,
     onset,
     outlook,
     regime,
-    span,
     verdict,
     worst,
 )
