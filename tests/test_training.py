@@ -17,7 +17,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from grpo_dynamics import tables
 from grpo_dynamics.tasks import ladder, problems
-from grpo_dynamics.training import pretraining, run
+from grpo_dynamics.training import checkpoints, pretraining, run
+from grpo_dynamics.training.arguments import grpo_config
 from grpo_dynamics.training.tokenizer import ALPHABET, character_tokenizer
 from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
 
@@ -40,6 +41,9 @@ GRPO = {
     "heldout_problems": 8,
     "checkpoint_every": 8,
     "bf16": False,
+    "gradient_checkpointing": False,
+    "lora": None,
+    "vllm": None,
 }
 
 
@@ -134,7 +138,7 @@ def history(base, data, tmp_path_factory):
     trainer = InstrumentedGRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(base),
         reward_funcs=[parity],
-        args=run.grpo_config(settings, 4, 1, tmp_path_factory.mktemp("run")),
+        args=grpo_config(settings, 4, 1, tmp_path_factory.mktemp("run")),
         train_dataset=run.dataset(data / "train.jsonl"),
         processing_class=AutoTokenizer.from_pretrained(base, padding_side="left"),
         heldout=run.dataset(data / "heldout.jsonl"),
@@ -212,24 +216,24 @@ def test_a_run_that_is_killed_resumes_without_gap_or_duplicate(base, data, tmp_p
 
 
 def test_checkpoints_of_another_config_are_not_resumed(tmp_path):
-    checkpoints, data = tmp_path / "checkpoints", tmp_path / "train.jsonl"
+    folder, data = tmp_path / "checkpoints", tmp_path / "train.jsonl"
     data.write_text("one")
     settings = json.dumps({"seed": 1, "grpo": GRPO, "variant": None})
 
     def saved():
-        run.keep_only_own(checkpoints, settings, 4, 0, [data])
-        (checkpoints / "checkpoint-8").mkdir(exist_ok=True)
-        (checkpoints / "checkpoint-8" / "complete").touch()
+        checkpoints.keep_only_own(folder, settings, 4, 0, [data])
+        (folder / "checkpoint-8").mkdir(exist_ok=True)
+        checkpoints.mark_complete(folder, 8)
 
     saved()
-    run.keep_only_own(checkpoints, settings, 4, 0, [data])
-    assert run.last_checkpoint(checkpoints).name == "checkpoint-8"
-    run.keep_only_own(checkpoints, settings, 16, 0, [data])
-    assert run.last_checkpoint(checkpoints) is None
+    checkpoints.keep_only_own(folder, settings, 4, 0, [data])
+    assert checkpoints.last_checkpoint(folder).name == "checkpoint-8"
+    checkpoints.keep_only_own(folder, settings, 16, 0, [data])
+    assert checkpoints.last_checkpoint(folder) is None
     saved()
     data.write_text("two")
-    run.keep_only_own(checkpoints, settings, 4, 0, [data])
-    assert run.last_checkpoint(checkpoints) is None
+    checkpoints.keep_only_own(folder, settings, 4, 0, [data])
+    assert checkpoints.last_checkpoint(folder) is None
 
 
 def test_a_diverged_step_becomes_empty_cells(tmp_path, history):

@@ -109,3 +109,14 @@ class TokenStatistics:
         tokens = max(self.tokens, 1.0)
         means = {name: value / tokens for name, value in self.sums.items()}
         return {**means, "ratio_min": self.ratio_min, "ratio_max": self.ratio_max, "tokens": int(self.tokens)}
+
+
+def merged(parts: list[TokenStatistics]) -> TokenStatistics:
+    """The statistics of all processes' tokens, from those of each process."""
+    whole = TokenStatistics(parts[0].clip_epsilon)
+    for part in parts:
+        whole.tokens += part.tokens
+        whole.ratio_min = min(whole.ratio_min, part.ratio_min)
+        whole.ratio_max = max(whole.ratio_max, part.ratio_max)
+        whole.sums = {name: value + part.sums[name] for name, value in whole.sums.items()}
+    return whole

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import json
 import logging
-import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -17,133 +17,26 @@ import numpy as np
 import pandas as pd
 import torch
 import typer
+from accelerate import PartialState
 from datasets import Dataset
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
-from trl import GRPOConfig
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PrinterCallback,
+    TrainerCallback,
+)
 
 from grpo_dynamics import command, seeds, tables
-from grpo_dynamics.command import InputError
 from grpo_dynamics.progress import Progress
+from grpo_dynamics.tasks import chat, problems
 from grpo_dynamics.tasks.rewards import REWARDS
+from grpo_dynamics.training import checkpoints
+from grpo_dynamics.training.arguments import grpo_config, lora_config
 from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
 
 logger = logging.getLogger(__name__)
-
-# Written into a checkpoint folder when all of it is on disk: a kill while it is written leaves it without.
-_COMPLETE = "complete"
-
-
-def grpo_config(grpo: dict, G: int, seed: int, folder: Path) -> GRPOConfig:
-    """TRL's config for a run, with every setting that differs between TRL releases set explicitly.
-
-    Parameters
-    ----------
-    grpo : dict
-        The study config's section ``grpo``.
-    G : int
-        Group size.
-    seed : int
-        Seed of sampling and of the order of prompts.
-    folder : Path
-        Folder of the checkpoints.
-    """
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    micro_batches, rest = divmod(grpo["completions_per_step"], grpo["micro_batch_size"] * processes)
-    if rest:
-        raise InputError(
-            f"grpo.completions_per_step: found {grpo['completions_per_step']}, expected a multiple of "
-            f"grpo.micro_batch_size = {grpo['micro_batch_size']} times {processes} processes"
-        )
-    return GRPOConfig(
-        output_dir=str(folder),
-        seed=seed,
-        max_steps=grpo["steps"],
-        # The batch: `completions_per_step` completions, sampled at once and used for K_ref optimiser steps.
-        per_device_train_batch_size=grpo["micro_batch_size"],
-        gradient_accumulation_steps=micro_batches,
-        steps_per_generation=micro_batches,
-        num_iterations=grpo["K_ref"],
-        num_generations=G,
-        shuffle_dataset=True,
-        # The loss: GRPO as in Shao et al. (2024), arXiv 2402.03300, with the KL anchor in the loss.
-        loss_type="grpo",
-        scale_rewards="group",
-        multi_objective_aggregation="sum_then_normalize",
-        importance_sampling_level="token",
-        beta=grpo["beta"],
-        epsilon=grpo["clip_epsilon"],
-        epsilon_high=grpo["clip_epsilon"],
-        delta=None,
-        mask_truncated_completions=False,
-        top_entropy_quantile=1.0,
-        entropy_coef=grpo["entropy_coef"],
-        use_adaptive_entropy=False,
-        reward_weights=None,
-        use_bias_correction_kl=False,
-        sync_ref_model=False,
-        off_policy_mask_threshold=None,
-        disable_dropout=True,
-        # Sampling from the policy itself, undistorted.
-        temperature=grpo["temperature"],
-        top_p=1.0,
-        top_k=0,
-        min_p=None,
-        repetition_penalty=1.0,
-        max_completion_length=grpo["max_completion_length"],
-        generation_kwargs=None,
-        cache_implementation=None,
-        use_transformers_continuous_batching=False,
-        use_vllm=False,
-        # The optimiser: constant learning rate, so that eta is one number; beta1 is the momentum mu.
-        optim="adamw_torch",
-        learning_rate=grpo["learning_rate"],
-        lr_scheduler_type="constant",
-        lr_scheduler_kwargs=None,
-        warmup_steps=0,
-        adam_beta1=grpo["mu"],
-        adam_beta2=0.999,
-        adam_epsilon=1e-8,
-        weight_decay=0.0,
-        max_grad_norm=grpo["max_grad_norm"],
-        use_liger_kernel=False,
-        bf16=grpo["bf16"],
-        activation_checkpointing=grpo["bf16"],
-        # One log row per optimiser step; a checkpoint only where a new batch is about to be sampled.
-        logging_strategy="steps",
-        logging_steps=1,
-        logging_first_step=True,
-        save_strategy="steps",
-        save_steps=grpo["checkpoint_every"],
-        save_total_limit=2,
-        report_to="none",
-        disable_tqdm=True,
-    )
-
-
-def keep_only_own(checkpoints: Path, settings: str, G: int, seed: int, inputs: list[Path]) -> None:
-    """Make the folder of checkpoints, and empty it first if what is in it is from another config, model or data.
-
-    Resuming such a checkpoint would mix two runs in one log.
-    """
-    contents = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs}
-    own = json.dumps({"settings": json.loads(settings), "G": G, "seed": seed, "inputs": contents}, sort_keys=True)
-    stamp = checkpoints / "made-from.json"
-    if checkpoints.exists() and not (stamp.exists() and stamp.read_text() == own):
-        logger.info("%s: checkpoints of another config, model or data: starting afresh", checkpoints)
-        shutil.rmtree(checkpoints)
-    checkpoints.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(own)
-
-
-def last_checkpoint(folder: Path) -> Path | None:
-    """The newest complete checkpoint in `folder`; those that were cut off while being written are removed."""
-    complete = []
-    for path in folder.glob("checkpoint-*"):
-        if (path / _COMPLETE).exists():
-            complete.append(path)
-        else:
-            shutil.rmtree(path)
-    return max(complete, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
 
 
 class _Reporter(TrainerCallback):
@@ -163,8 +56,9 @@ class _Reporter(TrainerCallback):
             self._progress.report(state.global_step, **values)
 
     def on_save(self, args, state, control, **kwargs):
+        PartialState().wait_for_everyone()  # every process writes its random state
         if state.is_world_process_zero:
-            Path(args.output_dir, f"checkpoint-{state.global_step}", _COMPLETE).touch()
+            checkpoints.mark_complete(Path(args.output_dir), state.global_step)
 
 
 def dataset(path: Path) -> Dataset:
@@ -172,7 +66,7 @@ def dataset(path: Path) -> Dataset:
     rows = pd.read_json(path, lines=True, dtype={"id": str, "answer": str})
     return Dataset.from_list(
         [
-            {"prompt": [{"role": "user", "content": row.question}], "answer": row.answer, "kind": row.kind}
+            {"prompt": chat.conversation(row.question), "answer": row.answer, "kind": row.kind}
             for row in rows.itertuples()
         ]
     )
@@ -193,6 +87,24 @@ def run_log(history: list[dict], model: str, G: int, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows)[list(tables.RUN_LOG.columns)].replace([np.inf, -np.inf], np.nan)
 
 
+def behind_opening(reward: Callable[..., list[float]]) -> Callable[..., list[float]]:
+    """A reward function that sees completions behind the opening of their thinking part (`chat.opens_thinking`)."""
+
+    @functools.wraps(reward)  # TRL logs a reward by its function's name
+    def opened(prompts: list, completions: list, **columns: object) -> list[float]:
+        texts = [chat.scored_text(completion[-1]["content"], True) for completion in completions]
+        return reward(prompts, texts, **columns)
+
+    return opened
+
+
+def load_policy(base: Path, grpo: dict) -> PreTrainedModel:
+    """The model to train. Weights that are trained stay in float32 also under bf16: Adam's small steps would vanish in
+    bfloat16's spacing. Those that LoRA freezes do not move, and peft keeps the adapters in float32."""
+    frozen = grpo["lora"] is not None and grpo["bf16"]
+    return AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16 if frozen else torch.float32)
+
+
 def main(
     model: Annotated[str, typer.Option(help="name of the model")],
     base: Annotated[Path, typer.Option(help="checkpoint of the base model", exists=True, file_okay=False)],
@@ -205,13 +117,15 @@ def main(
     ],
     folder: Annotated[Path, typer.Option(help="folder of the run: checkpoints and the final model")],
     log: Annotated[Path, typer.Option(help="the run log to write, CSV")],
+    chat_template: Annotated[
+        Path | None, typer.Option(help="file with a chat template, if not the model's own")
+    ] = None,
 ) -> None:
     """Train one model with GRPO; run again after an interruption, it goes on from the last checkpoint."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     values = json.loads(settings)
     grpo = values["grpo"]
-    checkpoints = folder / "checkpoints"
-    keep_only_own(checkpoints, settings, group_size, seed, [train, heldout, *sorted(base.glob("*.safetensors"))])
+    saved = folder / "checkpoints"
 
     names = ["grpo", model, group_size, seed]
     if values["variant"]:
@@ -220,34 +134,43 @@ def main(
     tokenizer = AutoTokenizer.from_pretrained(base, padding_side="left")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    # Weights stay in float32 also under bf16: Adam's small steps would vanish in bfloat16's spacing.
-    policy = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    chat.set_template(tokenizer, chat_template, base)
+    context = AutoConfig.from_pretrained(base).max_position_embeddings
+    asked = problems.read(train) + problems.read(heldout)
+    longest = chat.check_context(tokenizer, asked, grpo["max_completion_length"], context, str(train))
+    arguments = grpo_config(grpo, group_size, derived, saved, longest + grpo["max_completion_length"])
+
+    processes = PartialState()
+    if processes.is_main_process:
+        templates = [chat_template] if chat_template else []
+        inputs = [train, heldout, *templates, *sorted(base.glob("*.safetensors"))]
+        checkpoints.keep_only_own(saved, settings, group_size, seed, inputs)
+        checkpoints.remove_incomplete(saved)
+    processes.wait_for_everyone()
+
+    reward, opened = REWARDS[grpo["reward"]], chat.opens_thinking(tokenizer)
     trainer = InstrumentedGRPOTrainer(
-        model=policy,
-        reward_funcs=[REWARDS[grpo["reward"]]],
-        args=grpo_config(grpo, group_size, derived, checkpoints),
+        model=load_policy(base, grpo),
+        reward_funcs=[behind_opening(reward) if opened else reward],
+        args=arguments,
         train_dataset=dataset(train),
         processing_class=tokenizer,
+        peft_config=lora_config(grpo["lora"]),
         heldout=dataset(heldout),
         heldout_every=grpo["heldout_every"],
+        opens_thinking=opened,
         callbacks=[_Reporter(" ".join([model, f"G={group_size} seed={seed}", values["variant"] or ""]).strip())],
     )
     trainer.remove_callback(PrinterCallback)  # _Reporter says it shorter
-    resume = last_checkpoint(checkpoints)
+    resume = checkpoints.last_checkpoint(saved)
     if resume:
         logger.info("resuming from %s", resume)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
 
-    final = folder / "final"
-    temporary = folder / ".final.part"
-    shutil.rmtree(temporary, ignore_errors=True)
-    trainer.save_model(str(temporary))
-    if trainer.accelerator.is_main_process:
-        tokenizer.save_pretrained(temporary)
-        shutil.rmtree(final, ignore_errors=True)
-        temporary.rename(final)
+    checkpoints.save_final(trainer, tokenizer, folder / "final")
+    if processes.is_main_process:
         tables.write(run_log(trainer.state.log_history, model, group_size, seed), log, tables.RUN_LOG)
-        shutil.rmtree(checkpoints)
+        shutil.rmtree(saved)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 
 import torch
+from accelerate.utils import gather_object
 from torch.utils.data import Dataset
-from transformers import GenerationConfig, TrainerCallback
+from transformers import TrainerCallback
 from trl import GRPOTrainer
 
 from grpo_dynamics import seeds
+from grpo_dynamics.tasks import chat
 from grpo_dynamics.tasks.scoring import score
-from grpo_dynamics.training.measures import TokenStatistics, group_statistics
+from grpo_dynamics.training.measures import TokenStatistics, group_statistics, merged
 
 # Keys of the study's measurements in the trainer's log, beside TRL's own.
 PREFIX = "measured/"
@@ -29,12 +31,15 @@ class InstrumentedGRPOTrainer(GRPOTrainer):
         Rows with ``prompt`` (a conversation), ``answer`` and ``kind``.
     heldout_every : int
         Optimiser steps between two measurements of the held-out reward.
+    opens_thinking : bool
+        Whether the chat template's generation prompt opens the thinking part (`chat.opens_thinking`).
     """
 
-    def __init__(self, *args, heldout: Dataset, heldout_every: int, **kwargs):
+    def __init__(self, *args, heldout: Dataset, heldout_every: int, opens_thinking: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
         self._heldout = heldout
         self._heldout_every = heldout_every
+        self._opens_thinking = opens_thinking
         self._group: dict[str, float] = {}
         self._sampled_at = 0
         self._rewards: torch.Tensor | None = None
@@ -71,14 +76,13 @@ class InstrumentedGRPOTrainer(GRPOTrainer):
     def _compute_loss(self, model, inputs):
         loss = super()._compute_loss(model, inputs)
         logps, entropies = self._last_pass
-        gather = self.accelerator.gather
         self._token_statistics.add(
-            gather(logps),
-            gather(inputs.get("old_per_token_logps", logps)),
-            gather(inputs["ref_per_token_logps"]),
-            gather(entropies),
-            gather(inputs["advantages"]),
-            gather(inputs["completion_mask"]),
+            logps,
+            inputs.get("old_per_token_logps", logps),
+            inputs["ref_per_token_logps"],
+            entropies,
+            inputs["advantages"],
+            inputs["completion_mask"],
         )
         return loss
 
@@ -89,7 +93,7 @@ class InstrumentedGRPOTrainer(GRPOTrainer):
             step = self.state.global_step
             measured = {
                 **self._group,
-                **self._token_statistics.means(),
+                **merged(gather_object([self._token_statistics])).means(),
                 "sample_age": step - 1 - self._sampled_at,
                 "seconds": seconds,
             }
@@ -103,31 +107,34 @@ class InstrumentedGRPOTrainer(GRPOTrainer):
     def heldout_reward(self) -> float:
         """Mean reward of one completion per held-out problem, sampled as in training.
 
-        The measurement has a random state of its own, so that measuring more or less often changes no run.
+        The measurement has a random state of its own, so that measuring more or less often changes no run (vLLM, which
+        keeps its own, excepted).
         """
+        process, processes = self.accelerator.process_index, self.accelerator.num_processes
+        # Every process has as many problems, so that all generate equally often; those dealt twice count once.
+        share = -(-len(self._heldout) // processes)
+        own = range(process * share, (process + 1) * share)
+        size = self.args.per_device_train_batch_size
         rewards = []
-        model = self.accelerator.unwrap_model(self.model)
-        was_training = model.training
-        model.eval()
+        was_training = self.model.training
+        self.model.eval()
         devices = [self.accelerator.device] if self.accelerator.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seeds.derive(self.args.seed, "heldout", self.state.global_step))
-            size = self.args.per_device_train_batch_size
-            for start in range(0, len(self._heldout), size):
-                rows = self._heldout[start : start + size]
-                batch = self.processing_class.apply_chat_template(
-                    rows["prompt"], add_generation_prompt=True, padding=True, return_tensors="pt", return_dict=True
-                ).to(self.accelerator.device)
-                ids = model.generate(**batch, generation_config=GenerationConfig(**self.generation_config.to_dict()))
-                texts = self.processing_class.batch_decode(
-                    ids[:, batch["input_ids"].shape[1] :], skip_special_tokens=True
-                )
+            names = ["heldout", self.state.global_step, *([process] if process else [])]
+            torch.manual_seed(seeds.derive(self.args.seed, *names))
+            for start in range(0, share, size):
+                rows = self._heldout[[index % len(self._heldout) for index in own[start : start + size]]]
+                prompt_ids, images, fields = self._tokenize_prompts(rows["prompt"])
+                completion_ids, _ = self._generate_single_turn(prompt_ids, images, fields, num_generations=1)
+                texts = self.processing_class.batch_decode(completion_ids, skip_special_tokens=True)
                 rewards += [
-                    score(text, answer, kind).reward
+                    score(chat.scored_text(text, self._opens_thinking), answer, kind).reward
                     for text, answer, kind in zip(texts, rows["answer"], rows["kind"], strict=True)
                 ]
-        model.train(was_training)
-        return sum(rewards) / len(rewards)
+        self.model.train(was_training)
+        counted = [reward for index, reward in zip(own, rewards, strict=True) if index < len(self._heldout)]
+        counted = gather_object(counted)
+        return sum(counted) / len(counted)
 
 
 class _StepClock(TrainerCallback):
