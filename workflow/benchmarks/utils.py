@@ -7,8 +7,10 @@ from pathlib import Path
 
 import datasets
 
+from grpo_dynamics.command import InputError
 from grpo_dynamics.seeds import derive
 from grpo_dynamics.tasks import benchmarks
+from grpo_dynamics.tasks.chat import scored_text
 from grpo_dynamics.tasks.scoring import score
 
 
@@ -16,10 +18,10 @@ def load(
     benchmark: str,
     data_dir: str | None = None,
     data_files: dict[str, str] | None = None,
-    revisions: dict[str, str] | None = None,
     items: int | None = None,
     samples: int | dict[str, int] = 1,
     seed: int = 0,
+    opens_thinking: bool = False,
     **metadata: object,
 ) -> dict[str, datasets.Dataset]:
     """The documents of one task: a row for each problem and sample.
@@ -35,20 +37,22 @@ def load(
     data_dir : str, optional
         Folder that holds <benchmark>.jsonl for the generated benchmarks (ladder_...).
     data_files : dict, optional
-        Benchmark to a local file that is read instead of the hub.
-    revisions : dict, optional
-        Benchmark to the revision of its data set on the hub.
+        Benchmark to the file of its problems.
     items : int, optional
         At most so many problems, the same random choice for every checkpoint.
     samples : int or dict
         Completions per problem, for all benchmarks or by benchmark (1 where it is not named).
     seed : int
         The study's seed, from which the choice of problems derives.
+    opens_thinking : bool
+        Whether the chat template's generation prompt opens the thinking part (`chat.opens_thinking`).
     """
     path = (data_files or {}).get(benchmark)
     if path is None and benchmark.startswith("ladder_") and data_dir is not None:
         path = Path(data_dir) / f"{benchmark}.jsonl"
-    problems = benchmarks.load(benchmark, path, (revisions or {}).get(benchmark))
+    if path is None:
+        raise InputError(f"{benchmark}: found no file of its problems, expected one in data_files")
+    problems = benchmarks.load(benchmark, path)
     if items is not None and items < len(problems):
         chosen = sorted(random.Random(derive(seed, "items", benchmark)).sample(range(len(problems)), items))
         problems = [problems[index] for index in chosen]
@@ -60,6 +64,7 @@ def load(
             "prompt": benchmarks.prompt(benchmark, problem),
             "sample": sample,
             "scorable": problem["id"] not in without_score,
+            "opens_thinking": opens_thinking,
         }
         for problem in problems
         for sample in range(repeats)
@@ -71,7 +76,7 @@ def process_results(doc: dict, results: list[str]) -> dict[str, dict]:
     """Score one completion; the reward is None where the gold answer cannot be scored or the comparison timed out."""
     if not doc["scorable"]:
         return {"score": {"reward": None, "answer": None, "found_by": "unscorable"}}
-    result = score(results[0], doc["answer"], doc["kind"])
+    result = score(scored_text(results[0], doc["opens_thinking"]), doc["answer"], doc["kind"])
     reward = None if result.found_by == "timeout" else result.reward
     return {"score": {"reward": reward, "answer": result.answer, "found_by": result.found_by}}
 

@@ -1,10 +1,21 @@
 # GRPO: one run per model, group size G and seed, and the variants' runs. Targets: runs, variants.
 
 GRPO = config["grpo"]
+# Params of every GRPO run: how its processes start, and the model's chat template.
+START = {
+    "launch": settings({**config["launch"], "vllm": GRPO["vllm"]}),
+    "configs": f"{workflow.basedir}/config/accelerate",
+    "template": lambda wildcards, input: ["--chat-template", *input.template] if input.template else [],
+}
 GRPO_CODE = code(
     "training/run.py",
-    "training/trainer.py",
+    "training/arguments.py",
+    "training/checkpoints.py",
+    "training/launch.py",
     "training/measures.py",
+    "training/trainer.py",
+    "tasks/chat.py",
+    "tasks/problems.py",
     "tasks/rewards.py",
     "tasks/scoring.py",
     "tasks/numbers.py",
@@ -19,6 +30,7 @@ rule grpo:
         base=base_model_ready,
         train=f"{RESULTS}/data/train.jsonl",
         heldout=f"{RESULTS}/data/heldout.jsonl",
+        template=chat_template,
     output:
         # The folders of the checkpoints are not outputs: Snakemake would delete them before a retry could resume.
         log=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/log.csv",
@@ -29,19 +41,23 @@ rule grpo:
         f"{RESULTS}/benchmarks/grpo/{{model}}_G{{G}}_seed{{seed}}.tsv"
     conda:
         f"{ENVS}/training.yaml"
-    threads: 1
+    threads: config["resources"]["training"]["threads"]
     resources:
-        **grow(**config["resources"]["training"]),
+        **asked("training"),
     params:
+        **START,
         base=base_model,
         folder=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}",
         settings=settings({"seed": config["seed"], "grpo": GRPO, "variant": None}),
     message:
         "GRPO: {wildcards.model}, G = {wildcards.G}, seed {wildcards.seed}"
     shell:
-        "export OMP_NUM_THREADS={threads};"
-        " python -m grpo_dynamics.training.run --model {wildcards.model:q} --base {params.base:q}"
+        # SIGTERM, which SLURM sends to every process of a job, is the run's: it saves a checkpoint before it ends.
+        "trap '' TERM; export OMP_NUM_THREADS={threads};"
+        " python -m grpo_dynamics.training.launch --launch {params.launch:q} --configs {params.configs:q} --"
+        " --model {wildcards.model:q} --base {params.base:q} {params.template:q}"
         " --group-size {wildcards.G:q} --seed {wildcards.seed:q} --train {input.train:q} --heldout {input.heldout:q}"
+        " --stop-before {resources.stop_before}"
         " --settings {params.settings:q} --folder {params.folder:q} --log {output.log:q} 2>> {log:q} | tee -a {log:q}"
 
 
@@ -54,6 +70,7 @@ use rule grpo as grpo_variant with:
     benchmark:
         f"{RESULTS}/benchmarks/grpo/{{variant}}/{{model}}_G{{G}}_seed{{seed}}.tsv"
     params:
+        **START,
         base=base_model,
         folder=f"{RESULTS}/variants/{{variant}}/{{model}}/G{{G}}/seed{{seed}}",
         settings=variant_settings,

@@ -6,13 +6,12 @@ import importlib.util
 import os
 from pathlib import Path
 
+import torch
 from peft import LoraConfig
 from trl import GRPOConfig
 
 from grpo_dynamics.command import InputError
-
-# Ports of a vLLM server that `launch` has started for this job.
-SERVER_PORT, GROUP_PORT = "GRPO_DYNAMICS_VLLM_PORT", "GRPO_DYNAMICS_VLLM_GROUP_PORT"
+from grpo_dynamics.training.launch import GROUP_PORT, SERVER_PORT
 
 # Seconds that a server may take to load a model and to answer.
 _SERVER_TIMEOUT = 1800.0
@@ -98,6 +97,8 @@ def grpo_config(grpo: dict, G: int, seed: int, folder: Path, context: int | None
         weight_decay=0.0,
         max_grad_norm=grpo["max_grad_norm"],
         use_liger_kernel=False,
+        use_cpu=not torch.cuda.is_available(),
+        ddp_find_unused_parameters=False,
         bf16=grpo["bf16"],
         activation_checkpointing=grpo["gradient_checkpointing"],
         # One log row per optimiser step; a checkpoint only where a new batch is about to be sampled.
