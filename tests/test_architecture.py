@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
 
 import pytest
 import yaml
@@ -13,7 +12,7 @@ from conftest import ROOT
 LIBRARY = ROOT / "workflow" / "grpo_dynamics"
 # In the order in which data flows; a package imports only from those before it.
 ORDER = ["theory", "bandit", "tasks", "training", "evaluation", "runlog", "analysis", "figures", "reports"]
-SHARED = {"seeds", "tables", "config", "progress", "command", "files"}
+SHARED = {"seeds", "tables", "config", "progress", "command", "files", "provenance"}
 
 
 def imported_packages(path):
@@ -68,32 +67,9 @@ def test_every_rule_is_complete(name):
         assert f"    {directive}:" in rules()[name], f"rule {name} lacks {directive}:"
 
 
-def pins(lines):
-    return {re.split(r"[=\[]", line)[0].lower().replace("_", "-"): line.split("==")[1] for line in lines}
-
-
-def lock():
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    return pins(line for line in lines if line and not line.startswith("#"))
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "envs").glob("*.yaml")), ids=lambda path: path.stem)
-def test_environment_files_agree_with_the_lock(path):
-    environment = yaml.safe_load(path.read_text())
-    assert environment["channels"] == ["conda-forge"]
-    python, pip, packages = environment["dependencies"]
-    assert (python, pip) == ("python=3.11", "pip")
-    found = pins(packages["pip"])
-    assert found.items() <= lock().items()
-
-
-def test_pyproject_agrees_with_the_lock():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"].values()
-    wanted = [*project["dependencies"], *(pin for extra in extras for pin in extra)]
-    assert pins(wanted).items() <= lock().items()
-
-
-def test_every_rule_names_an_environment_file_that_exists():
-    named = {match for text in rules().values() for match in re.findall(r"\{ENVS\}/(\w+)\.yaml", text)}
-    assert named == {path.stem for path in (ROOT / "envs").glob("*.yaml")}
+def test_the_slurm_profile_groups_every_small_job():
+    groups = yaml.safe_load((ROOT / "profiles" / "slurm" / "config.yaml").read_text())["groups"]
+    trained = {"grpo", "evaluate_base", "evaluate_run"}  # grpo_variant and grpo_failure are made from grpo
+    long = trained | {"pretrain", "calibration_table"}
+    local = {"download_model", "download_data", "plan"}
+    assert set(groups) == set(rules()) - long - local

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from grpo_dynamics.tasks.benchmarks import BENCHMARKS, load, unscorable
+from grpo_dynamics.tasks.benchmarks import BENCHMARKS, hub_source, load, unscorable
 
 OLYMPIAD = {"context": None, "question": "Find $x$.", "is_multiple_answer": False, "unit": None, "error": None}
 
@@ -83,6 +83,13 @@ def test_every_real_benchmark_is_tried():
     assert {name for name, *_ in ROWS} == set(BENCHMARKS)
 
 
+def test_where_problems_are_on_the_hub():
+    assert hub_source("gsm8k_train") == ("gsm8k", "openai/gsm8k", "main", "train")
+    assert hub_source("asdiv") == ("asdiv", "EleutherAI/asdiv", None, "validation")
+    with pytest.raises(ValueError, match="found 'gsm9k', expected gsm8k_train or one of"):
+        hub_source("gsm9k")
+
+
 def test_a_json_list_is_read_as_well(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text(json.dumps([{"problem": "Sum?", "answer": 1}, {"problem": "Product?", "answer": 2}]))
@@ -125,7 +132,6 @@ def test_unscorable_problems_are_named_with_a_reason(tmp_path):
     ("name", "content", "message"),
     [
         ("gsm9k", "{}", "found 'gsm9k', expected"),
-        ("ladder_nested", None, "found 'ladder_nested', expected ladder_... with its file"),
         ("gsm8k", '{"question": "A?"}', r"row 0: found fields \['question'\], expected those of gsm8k"),
         ("aime2026", '{"question": "A?"}', r"row 0: found fields \['question'\], expected those of aime2026"),
         ("gsm8k", "not json", "expected a JSON list or JSON Lines"),
@@ -133,9 +139,7 @@ def test_unscorable_problems_are_named_with_a_reason(tmp_path):
     ],
 )
 def test_bad_input_is_named(tmp_path, name, content, message):
-    path = None
-    if content is not None:
-        path = tmp_path / "rows.jsonl"
-        path.write_text(content)
+    path = tmp_path / "rows.jsonl"
+    path.write_text(content)
     with pytest.raises(ValueError, match=message):
         load(name, path)

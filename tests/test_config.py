@@ -12,6 +12,7 @@ from grpo_dynamics.config import (
     failure_cells,
     failure_grpo,
     failure_kinds,
+    grown,
     resolve,
     variant_cells,
     variant_grpo,
@@ -37,7 +38,19 @@ def merge(config, changes):
     return config
 
 
+LORA = {"rank": 8, "alpha": 16, "target_modules": "all-linear"}
+VLLM = {"mode": "colocate", "gpu_memory_utilization": 0.3, "tensor_parallel_size": 1}
+SHAPE = {"hidden_size": 64, "layers": 3, "heads": 2, "kv_heads": 2, "head_dim": 32, "intermediate_size": 192}
+SHAPE |= {"gated": True, "vocabulary": 75, "tied": True, "context": 512}
 MISTAKES = {
+    "more memory than a partition gives": (
+        {"resources": {"limits": {"mem_mb": 2000}}},
+        "resources.training.mem_mb: found 3000, allowed: at most resources.limits.mem_mb = 2000",
+    ),
+    "no time between start and stop": (
+        {"resources": {"training": {"runtime": 10}}},
+        "resources.training.stop_before: found 10, allowed: less than resources.training.runtime = 10",
+    ),
     "unknown key at the top": ({"sede": 1}, "the top level: unknown key sede; allowed: analysis,"),
     "unknown key in a section": ({"grpo": {"lr": 1}}, "grpo: unknown key lr; allowed: K_ref,"),
     "G below 2": ({"group_sizes": [1]}, "group_sizes.0: found 1, allowed: a value >= 2"),
@@ -70,6 +83,51 @@ MISTAKES = {
     "a momentum twice": (
         {"bandit": {"thresholds": {"mus": [0.5, 0.5]}}},
         "bandit.thresholds.mus: found [0.5, 0.5], allowed: different items",
+    ),
+    "two processes without accelerate": (
+        {"launch": {"processes": 2}},
+        "launch.accelerate: found null, allowed: several_gpus, sharded or several_nodes for 2 processes",
+    ),
+    "several GPUs on one": (
+        {"launch": {"accelerate": "several_gpus"}},
+        "launch: found 1 processes on 1 nodes, allowed: several processes on one node for several_gpus",
+    ),
+    "several nodes that are one": (
+        {"launch": {"accelerate": "several_nodes", "processes": 2}},
+        "launch.nodes: found 1, allowed: a value >= 2 for several_nodes",
+    ),
+    "adapters in shards": (
+        {"launch": {"accelerate": "sharded", "processes": 2}, "grpo": {"lora": LORA, "micro_batch_size": 12}},
+        "launch.accelerate: found sharded, allowed: several_gpus or several_nodes with grpo.lora",
+    ),
+    "a server for several nodes": (
+        {"launch": {"accelerate": "several_nodes", "nodes": 2}, "grpo": {"vllm": VLLM | {"mode": "server"}}},
+        "grpo.vllm.mode: found server, allowed: colocate with launch.nodes > 1",
+    ),
+    "vLLM on more GPUs than processes": (
+        {"grpo": {"vllm": VLLM | {"tensor_parallel_size": 2}}},
+        "grpo.vllm.tensor_parallel_size: found 2, allowed: a divisor of the 1 processes of launch",
+    ),
+    "no GPU for the server": (
+        {"grpo": {"vllm": VLLM | {"mode": "server"}}, "resources": {"training": {"gpu": 1}}},
+        "resources.training.gpu: found 1, allowed: 2, one for each process of launch and 1 for the vLLM server",
+    ),
+    "a batch that processes cannot share": (
+        {"launch": {"accelerate": "several_gpus", "processes": 2}},
+        "grpo: found 96 completions per step in micro-batches of 96, allowed: a multiple of a micro-batch on each of 2",
+    ),
+    "completions longer than a model's context": (
+        {"catalogue": {"llama-tiny": {"shape": SHAPE}}, "evaluation": {"max_completion_length": 512}},
+        "evaluation.max_completion_length: found 512, allowed: less than the context of 512 tokens of llama-tiny",
+    ),
+    "a chat template that is not there": (
+        {"catalogue": {"llama-tiny": {"chat_template": "none.jinja"}}},
+        'catalogue.llama-tiny.chat_template: found "none.jinja", allowed: a file that exists',
+    ),
+    "adapters without a rank": ({"grpo": {"lora": {"alpha": 1}}}, "grpo.lora: missing key rank, target_modules"),
+    "layers that no adapter names": (
+        {"grpo": {"lora": LORA | {"target_modules": "some"}}},
+        'grpo.lora.target_modules: found "some", allowed: text that matches ^all-linear$',
     ),
     "no seeds": ({"seeds": []}, "seeds: found [], allowed: at least 1 item(s)"),
     "a seed twice": ({"seeds": [0, 0]}, "seeds: found [0, 0], allowed: different items"),
@@ -121,6 +179,11 @@ def test_every_key_is_described():
                     yield from undescribed(inner, f"{path}.{name}")
 
     assert list(undescribed(schema, "config")) == []
+
+
+def test_what_a_job_asks_for_doubles_up_to_the_limit():
+    assert [grown(60, attempt, limit=200) for attempt in (1, 2, 3)] == [60, 120, 200]
+    assert grown(60, 3, limit=None) == 240
 
 
 def test_snakemake_stops_with_that_line_and_runs_nothing(tmp_path):

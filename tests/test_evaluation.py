@@ -55,7 +55,7 @@ def checkpoint(tmp_path_factory) -> Path:
 def _sample(item: str, reward: float | None, found_by: str, sample: int = 0) -> dict:
     answer = None if found_by in ("none", "unscorable") else "7"
     return {
-        "doc": {"id": item, "sample": sample, "answer": "7"},
+        "doc": {"id": item, "group": "", "sample": sample, "answer": "7"},
         "score": {"reward": reward, "answer": answer, "found_by": found_by},
         "resps": [["#### 7"]],
     }

@@ -16,14 +16,14 @@ from grpo_dynamics import tables
 from grpo_dynamics.analysis.evidence import VERDICTS
 
 
-def snakemake(project, *arguments, directory=None):
+def snakemake(project, *arguments, directory=None, **environment):
     where = ["--directory", str(directory)] if directory else []
     # Rules call `python`: it must be the one that runs the tests.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         [sys.executable, "-m", "snakemake", *arguments, *where],
         cwd=project,
-        env={**os.environ, "PATH": path},
+        env={**os.environ, "PATH": path, **environment},
         capture_output=True,
         text=True,
     )
@@ -50,20 +50,22 @@ EXPECTED = {
     "ci": {"pretrain": 2, "grpo": 8, "grpo_variant": 12, "evaluate_base": 2, "evaluate_run": 8, "ladder_data": 9}
     | {"grpo_failure": 5}
     | INDUCED,
-    "paper": {"download_model": 3, "grpo": 24, "grpo_variant": 24, "evaluate_base": 3, "evaluate_run": 24},
+    "paper": {"download_model": 3, "download_data": 10, "grpo": 24, "grpo_variant": 24}
+    | {"evaluate_base": 3, "evaluate_run": 24},
 }
 
 
 # The rest is the same in every study.
 ONCE = """
-    training_data runs variants failure_diagnostics evaluations fits calibration_table group_size power predictions
+    training_data benchmark_checks
+    runs variants failure_diagnostics evaluations fits calibration_table group_size power predictions
     transfer diagnostics
     claims stage_times manifest all figure_reward_curves figure_group_size figure_predictions figure_transfer
     figure_diagnostics figure_damping figure_calibration
     figure_bandit_trajectories figure_bandit_regime_map figure_bandit_threshold_ratio
     figure_bandit_stationary_variance figure_bandit_drift figure_bandit_finite_step
 """
-COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 19}
+COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 22}
 
 
 @pytest.mark.parametrize("study", EXPECTED)

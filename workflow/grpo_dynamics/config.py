@@ -98,7 +98,13 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
         for model in (variant or {}).get("models", []):
             if model not in catalogue:
                 yield f"variants.{name}.models: found {_show(model)}, allowed: {', '.join(sorted(catalogue))}"
+    for name in config["models"]:
+        template = catalogue.get(name, {}).get("chat_template")
+        if template and not Path(template).is_file():
+            yield f"catalogue.{name}.chat_template: found {_show(template)}, allowed: a file that exists"
     yield from _grpo_errors(config["grpo"], config["group_sizes"], "grpo", "group_sizes")
+    yield from _launch_errors(config)
+    yield from _context_errors(config)
     pretraining = config["pretraining"]
     if pretraining["hidden_size"] % (2 * pretraining["heads"]):
         yield (
@@ -139,6 +145,7 @@ def _semantic_errors(config: dict, root: Path) -> Iterator[str]:
         if not Path(path).is_file():
             yield f"{key}: found {_show(path)}, allowed: a file that exists"
     yield from _failure_errors(config)
+    yield from _resource_errors(config["resources"])
     for name, entry in config["own_runs"].items():
         if not Path(entry["path"]).exists():
             yield f"own_runs.{name}.path: found {_show(entry['path'])}, allowed: a file or folder that exists"
@@ -162,6 +169,58 @@ def _grpo_errors(grpo: dict, sizes: list[int], key: str, sizes_key: str) -> Iter
             yield f"{key}.{name}: found {grpo[name]}, allowed: a multiple of {key}.K_ref = {grpo['K_ref']}"
 
 
+def _launch_errors(config: dict) -> Iterator[str]:
+    """What must fit together between the processes of a training job, its GPUs and its batches."""
+    launch, grpo, gpus = config["launch"], config["grpo"], config["resources"]["training"]["gpu"]
+    how, per_node, nodes = launch["accelerate"], launch["processes"], launch["nodes"]
+    processes = per_node * nodes
+    if how in (None, "one_gpu") and processes > 1:
+        several = "several_gpus, sharded or several_nodes"
+        yield f"launch.accelerate: found {_show(how)}, allowed: {several} for {processes} processes"
+    if how in ("several_gpus", "sharded") and (per_node == 1 or nodes > 1):
+        yield f"launch: found {per_node} processes on {nodes} nodes, allowed: several processes on one node for {how}"
+    if how == "several_nodes" and nodes == 1:
+        yield "launch.nodes: found 1, allowed: a value >= 2 for several_nodes"
+    if how == "sharded" and grpo["lora"]:
+        yield "launch.accelerate: found sharded, allowed: several_gpus or several_nodes with grpo.lora"
+    vllm = grpo["vllm"]
+    server = vllm["tensor_parallel_size"] if vllm and vllm["mode"] == "server" else 0
+    if server and nodes > 1:
+        yield "grpo.vllm.mode: found server, allowed: colocate with launch.nodes > 1"
+    if vllm and not server and processes % vllm["tensor_parallel_size"]:
+        yield (
+            f"grpo.vllm.tensor_parallel_size: found {vllm['tensor_parallel_size']}, allowed: a divisor of the "
+            f"{processes} processes of launch"
+        )
+    if gpus and gpus != processes + server:
+        yield (
+            f"resources.training.gpu: found {gpus}, allowed: {processes + server}, one for each process of launch and "
+            f"{server} for the vLLM server"
+        )
+    batches = {"grpo": grpo} | {
+        f"variants.{name}": variant_grpo(config, name, G) for name, model, G, seed in variant_cells(config)
+    }
+    for key, settings in batches.items():
+        if settings["completions_per_step"] % (settings["micro_batch_size"] * processes):
+            yield (
+                f"{key}: found {settings['completions_per_step']} completions per step in micro-batches of "
+                f"{settings['micro_batch_size']}, allowed: a multiple of a micro-batch on each of {processes} processes"
+            )
+
+
+def _context_errors(config: dict) -> Iterator[str]:
+    """Completions that cannot fit into a model's context; with their prompts they are checked when the job starts."""
+    for name in config["models"]:
+        context = config["catalogue"].get(name, {}).get("shape", {}).get("context")
+        for section in ("grpo", "evaluation"):
+            length = config[section]["max_completion_length"]
+            if context and length >= context:
+                yield (
+                    f"{section}.max_completion_length: found {length}, allowed: less than the context of {context} "
+                    f"tokens of {name}"
+                )
+
+
 def _failure_errors(config: dict) -> Iterator[str]:
     failures = config["failures"] or {"runs": {}}
     for name, kind in failures["runs"].items():
@@ -176,6 +235,28 @@ def _failure_errors(config: dict) -> Iterator[str]:
         yield from _grpo_errors(failure_grpo(config, name), [failures["G"]], f"{key}.grpo", "failures.G")
         if "operands" in kind and config["task"] != "ladder":
             yield f"{key}.operands: found {kind['operands']}, allowed: only with task = ladder"
+
+
+def _resource_errors(resources: dict) -> Iterator[str]:
+    for stage in ("training", "evaluation"):
+        for name, limit in resources["limits"].items():
+            if limit is not None and resources[stage][name] > limit:
+                yield (
+                    f"resources.{stage}.{name}: found {resources[stage][name]}, "
+                    f"allowed: at most resources.limits.{name} = {limit}"
+                )
+    training = resources["training"]
+    if training["stop_before"] >= training["runtime"]:
+        yield (
+            f"resources.training.stop_before: found {training['stop_before']}, "
+            f"allowed: less than resources.training.runtime = {training['runtime']}"
+        )
+
+
+def grown(first: int, attempt: int, limit: int | None) -> int:
+    """Memory or run time that an attempt of a job asks for: twice that of the attempt before, up to the limit."""
+    doubled = first * 2 ** (attempt - 1)
+    return doubled if limit is None else min(doubled, limit)
 
 
 def failure_kinds(config: dict) -> dict[str, dict]:

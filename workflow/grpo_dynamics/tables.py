@@ -86,11 +86,15 @@ CHECKPOINT = {
     "benchmark": column(str, "benchmark, as listed in the config"),
 }
 
+ITEM = column(str, "the problem's id in its benchmark")
+GROUP = column(str, "kind of problem within its benchmark (GSM-Plus: the perturbation); empty elsewhere", nullable=True)
+
 EVALUATION_ITEMS = schema(
     "evaluation items",
     {
         **CHECKPOINT,
-        "item": column(str, "the problem's id in its benchmark"),
+        "item": ITEM,
+        "group": GROUP,
         "sample": column("Int64", "index of the sampled completion, from 0", NOT_NEGATIVE),
         "gold": column(str, "right answer"),
         "answer": column(str, "answer found in the completion; empty if none", nullable=True),
@@ -123,6 +127,51 @@ EVALUATIONS = schema(
         "timeouts": column("Int64", "completions whose comparison timed out", NOT_NEGATIVE),
     },
     unique=["model", "G", "seed", "benchmark"],
+)
+
+BENCHMARK_CHECKS = schema(
+    "benchmark checks",
+    {
+        "benchmark": CHECKPOINT["benchmark"],
+        "group": column(str, "kind of problem within the benchmark; empty: all of its problems", nullable=True),
+        "items": column("Int64", "problems", POSITIVE),
+        "unscorable": column("Int64", "those whose gold answer does not score as right (unscorable.csv)", NOT_NEGATIVE),
+        "identical": column("Int64", "those that are training problems, word for word", NOT_NEGATIVE),
+        "same_but_for_numbers": column("Int64", "those that are training problems but for their numbers", NOT_NEGATIVE),
+        "n_gram_overlap": column(
+            "Int64", "other problems that share at least one n-gram (n = 8 to 13) with a training problem", NOT_NEGATIVE
+        ),
+        "known_share": column(float, "share of the problems in the three columns before (contamination.csv)", SHARE),
+    },
+    unique=["benchmark", "group"],
+)
+
+UNSCORABLE = schema(
+    "unscorable gold answers",
+    {
+        "benchmark": CHECKPOINT["benchmark"],
+        "item": ITEM,
+        "group": GROUP,
+        "reason": column(str, "the gold answer, and why it cannot be scored"),
+    },
+    unique=["benchmark", "item"],
+)
+
+CONTAMINATION = schema(
+    "problems known from training",
+    {
+        "benchmark": CHECKPOINT["benchmark"],
+        "item": ITEM,
+        "group": GROUP,
+        "criterion": column(
+            str,
+            "the strictest that holds, against all training problems (grpo_dynamics.tasks.contamination)",
+            pa.Check.isin(["identical", "same but for numbers", "n-gram overlap"]),
+        ),
+        "training_item": column(str, "id of the most similar training problem"),
+        "shared": column(float, "share of the problem's n-grams that stand in that training problem", SHARE),
+    },
+    unique=["benchmark", "item"],
 )
 
 STAGE_TIMES = schema(
@@ -173,8 +222,12 @@ def _explain(error: pa.errors.SchemaError) -> str:
 def read(path: str | Path, schema: pa.DataFrameSchema) -> pd.DataFrame:
     """Read a table (.csv or .parquet) and check it against `schema`."""
     path = Path(path)
-    table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-    return check(table, schema, path)
+    if path.suffix == ".parquet":
+        return check(pd.read_parquet(path), schema, path)
+    text = {
+        name: str for name, column in schema.columns.items() if str(column.dtype).startswith("str")
+    }  # 0029 is not 29
+    return check(pd.read_csv(path, dtype=text), schema, path)
 
 
 def write(table: pd.DataFrame, path: str | Path, schema: pa.DataFrameSchema) -> None:

@@ -19,10 +19,11 @@ FIT_CODE = code(
             "series",
         ]
     ),
+    "runlog/log.py",
 )
 
 DIAGNOSTICS_CODE = FIT_CODE + code(
-    *(f"analysis/{name}.py" for name in ["subject", "onset", "diagnostics", "diagnosis"]), "runlog/log.py"
+    *(f"analysis/{name}.py" for name in ["subject", "onset", "diagnostics", "diagnosis", "advice"])
 )
 
 

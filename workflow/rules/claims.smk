@@ -17,7 +17,7 @@ PAGE_TABLES = {
             "confusion",
         ]
     },
-    "evaluations": f"{RESULTS}/evaluations.csv",
+    **{table: f"{RESULTS}/{table}.csv" for table in ["evaluations", "benchmark_checks", "unscorable", "contamination"]},
     **{
         table: f"{RESULTS}/bandit/{table}.csv"
         for table in [
@@ -61,6 +61,8 @@ rule claims:
                 ]
             ),
             "bandit/replicas.py",
+            "runlog/log.py",
+            "seeds.py",
         ),
         template=f"{REPORT_TEMPLATES}/claims.html.j2",
         analysis=expand(
@@ -134,8 +136,11 @@ rule table_page:
         script=f"{SCRIPTS}/table_page.py",
         # The pages show the descriptions of the columns, so that here the schemas are code.
         code=code(
+            "theory",
             "analysis/pages.py",
+            "analysis/evidence.py",
             "analysis/tables.py",
+            "analysis/tables_failures.py",
             "analysis/tables_fits.py",
             "analysis/tables_groups.py",
             "analysis/tables_predictions.py",

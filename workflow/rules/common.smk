@@ -3,6 +3,8 @@
 import json
 import re
 
+from snakemake.iocontainers import Wildcards
+
 RESULTS = f"results/{config['study']}"
 SCRIPTS = f"{workflow.basedir}/workflow/scripts"
 ENVS = f"{workflow.basedir}/envs"
@@ -13,7 +15,8 @@ def code(*names):
 
     A name is a package or module below workflow/grpo_dynamics ("theory", "seeds.py"), or "benchmarks", the folder of
     lm-eval's task files.
-    tables.py is left out on purpose: it says what a table holds, and editing a description must not retrain a model.
+    Left out on purpose: the schemas (modules named tables...), which say what a table holds, since editing a description
+    must not retrain a model; and what shapes no result: command.py, config.py, files.py, progress.py, provenance.py.
     """
     files = []
     for name in names:
@@ -24,13 +27,37 @@ def code(*names):
     return [str(path) for path in files]
 
 
-def grow(mem_mb, runtime, gpu=0):
-    """Memory in MB and minutes of run time that double with each attempt of a job, and GPUs, which do not."""
+def grow(mem_mb, runtime, gpu=0, stop_before=None):
+    """Memory in MB and minutes of run time that double with each attempt of a job up to the limits of the config.
+
+    GPUs stay, and so do the minutes before its time limit at which a training run stops to be queued again.
+    """
+    limits = config["resources"]["limits"]
     return {
         "gpu": gpu,
-        "mem_mb": lambda wildcards, attempt: mem_mb * 2 ** (attempt - 1),
-        "runtime": lambda wildcards, attempt: runtime * 2 ** (attempt - 1),
+        **({} if stop_before is None else {"stop_before": stop_before}),
+        "mem_mb": lambda wildcards, attempt: study_config.grown(mem_mb, attempt, limits["mem_mb"]),
+        "runtime": lambda wildcards, attempt: study_config.grown(runtime, attempt, limits["runtime"]),
     }
+
+
+def asked(stage):
+    """What the jobs of training or of evaluation ask for, by the config; those of several nodes start srun themselves."""
+    resources = grow(**{name: value for name, value in config["resources"][stage].items() if name != "threads"})
+    nodes = config["launch"]["nodes"] if stage == "training" else 1
+    return resources if nodes == 1 else resources | {"nodes": nodes, "mpi": "srun"}
+
+
+def asked_for(jobs):
+    """By Snakemake's number of a job: its rule, and the memory and time that its last try asked for."""
+    names = ["mem_mb", "runtime"]
+    return {job.jobid: {"rule": job.name} | {name: job.resources.get(name) for name in names} for job in jobs}
+
+
+def fixed_resources(workflow):
+    """By rule, the resources that the command line or its profile fixes with --set-resources."""
+    fixed = workflow.resource_settings.overwrite_resources
+    return {rule: {name: str(value.raw) for name, value in resources.items()} for rule, resources in fixed.items()}
 
 
 def settings(value):
@@ -46,6 +73,9 @@ FAILURE_CELLS = study_config.failure_cells(config)
 FAILURE_KINDS = study_config.failure_kinds(config)
 PRETRAINED = [name for name in MODELS if "pretraining" in config["catalogue"][name]]
 FROM_HUB = [name for name in MODELS if "hub" in config["catalogue"][name]]
+HUB_DATA = sources.hub_data(config)
+TRAINING_FILES = sources.training_files(config, RESULTS)
+BENCHMARK_FILES = sources.benchmark_files(config, RESULTS)
 
 
 def one_of(names):
@@ -73,8 +103,14 @@ def base_model_ready(wildcards):
     if wildcards.model in PRETRAINED:
         return [f"{RESULTS}/models/{wildcards.model}/base.done"]
     if wildcards.model in FROM_HUB:
-        return [f"{RESULTS}/models/{wildcards.model}/download.done"]
+        return [f"{RESULTS}/models/{wildcards.model}/download.json"]
     return [f"{base_model(wildcards)}/config.json"]
+
+
+def chat_template(wildcards):
+    """The model's chat template, where the config gives one."""
+    template = config["catalogue"][wildcards.model].get("chat_template")
+    return [template] if template else []
 
 
 def variant_settings(wildcards):
@@ -120,19 +156,9 @@ def own_log(wildcards):
     return sorted(set(map(str, logs))) or [str(path)]
 
 
-def evaluation_data():
-    """Files that hold benchmarks: the generated ladder's, and local files named in the config."""
-    names = config["evaluation"]["benchmarks"]
-    local = config["evaluation"]["data_files"]
-    ladder = [
-        f"{RESULTS}/data/ladder/{name}.jsonl" for name in names if name.startswith("ladder_") and name not in local
-    ]
-    return ladder + [local[name] for name in names if name in local]
-
-
 def evaluation_code():
     """The scorer, the loading of benchmarks, the evaluation, and lm-eval's task files."""
-    tasks = ["scoring", "numbers", "latex", "benchmarks", "problems"]
+    tasks = ["scoring", "numbers", "latex", "benchmarks", "problems", "chat"]
     modules = code("evaluation", "seeds.py", "benchmarks", *(f"tasks/{name}.py" for name in tasks))
     return modules + sorted(str(path) for path in (LIBRARY / "benchmarks").glob("*yaml"))
 
@@ -144,3 +170,47 @@ def evaluated(file):
         for model in MODELS
         for checkpoint in ["base", *(f"G{G}/seed{seed}" for G in GROUP_SIZES for seed in SEEDS)]
     ]
+
+
+def jobs_behind(targets):
+    """All jobs that make `targets` from nothing, as pairs of a rule and its wildcards.
+
+    The files that exist do not matter, unlike in the DAG: the plan is of the whole study.
+    """
+    jobs, seen, waiting = {}, set(), [str(target) for target in targets]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for rule in workflow.rules:
+            if rule.is_producer(path):
+                wildcards = Wildcards(fromdict=rule.get_wildcards(path))
+                key = (rule.name, *sorted(wildcards.items()))
+                if key not in jobs:
+                    jobs[key] = (rule, wildcards)
+                    waiting += map(str, rule.expand_input(wildcards)[0])
+                break
+    return list(jobs.values())
+
+
+def first_ask(rule, wildcards):
+    """GPUs, cores, MB and minutes that a job asks for at its first attempt."""
+    others = set(rule.resources) - {"_cores", "gpu", "mem_mb", "runtime"}
+    found = rule.expand_resources(wildcards, [], attempt=1, skip_evaluation=others)
+    asked = {name: found[name] for name in ("gpu", "mem_mb", "runtime")}
+    return {**asked, "threads": found["_cores"]}
+
+
+def planned_jobs(wildcards):
+    """The study's jobs for the plan, as JSON: those that differ in nothing but the seed are counted together."""
+    counted = {}
+    order = {rule.name: place for place, rule in enumerate(workflow.rules)}
+    for rule, found in sorted(jobs_behind(rules.all.input), key=lambda job: (order[job[0].name], *job[1])):
+        cell = {"stage": rule.name, "model": found.get("model"), "G": int(found.G) if "G" in found.keys() else None}
+        # A run with an induced failure is a variant of its kind.
+        cell |= {"variant": found.get("variant", found.get("kind")), **first_ask(rule, found)}
+        counted[settings(cell)] = counted.get(settings(cell), 0) + 1
+    jobs = [{**json.loads(cell), "jobs": number} for cell, number in counted.items()]
+    bases = {name: base_model(Wildcards(fromdict={"model": name})) for name in MODELS}
+    return settings({"jobs": jobs, "bases": bases})

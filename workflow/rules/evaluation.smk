@@ -1,13 +1,16 @@
 # Evaluation: every base model and every run's last checkpoint, on all benchmarks of the config.
 # Makes evaluations.csv (accuracies) and evaluations/items.parquet (every completion). Target: evaluations.
 
-EVALUATION = {**config["evaluation"], "seed": config["seed"]}
+# The files are named and their revisions left out: where a file comes from is the business of its download.
+EVALUATION = {name: value for name, value in config["evaluation"].items() if name != "revisions"}
+EVALUATION |= {"data_files": BENCHMARK_FILES, "seed": config["seed"]}
 
 
 rule evaluate_base:
     input:
         model=base_model_ready,
-        data=evaluation_data(),
+        template=chat_template,
+        data=BENCHMARK_FILES.values(),
         code=evaluation_code(),
     output:
         completions=f"{RESULTS}/evaluations/{{model}}/base/items.parquet",
@@ -18,11 +21,12 @@ rule evaluate_base:
         f"{RESULTS}/benchmarks/evaluation/{{model}}/base.tsv"
     conda:
         f"{ENVS}/evaluation.yaml"
-    threads: 1
+    threads: config["resources"]["evaluation"]["threads"]
     resources:
-        **grow(**config["resources"]["evaluation"]),
+        **asked("evaluation"),
     params:
         checkpoint=base_model,
+        template=START["template"],
         data_dir=lambda wildcards: f"{RESULTS}/data/ladder",
         settings=settings(EVALUATION),
     message:
@@ -30,7 +34,7 @@ rule evaluate_base:
     shell:
         "rm -f {log:q}; export OMP_NUM_THREADS={threads}; "
         "python -m grpo_dynamics.evaluation.run --checkpoint {params.checkpoint:q} --model {wildcards.model:q} "
-        "--settings {params.settings:q} --data-dir {params.data_dir:q} --items {output.completions:q} "
+        "{params.template:q} --settings {params.settings:q} --data-dir {params.data_dir:q} --items {output.completions:q} "
         "--summary {output.summary:q} 2>> {log:q} | tee -a {log:q}"
 
 
@@ -38,7 +42,7 @@ rule evaluate_run:
     input:
         base=base_model_ready,
         final=f"{RESULTS}/runs/{{model}}/G{{G}}/seed{{seed}}/final.done",
-        data=evaluation_data(),
+        data=BENCHMARK_FILES.values(),
         code=evaluation_code(),
     output:
         completions=f"{RESULTS}/evaluations/{{model}}/G{{G}}/seed{{seed}}/items.parquet",
@@ -49,9 +53,9 @@ rule evaluate_run:
         f"{RESULTS}/benchmarks/evaluation/{{model}}/G{{G}}/seed{{seed}}.tsv"
     conda:
         f"{ENVS}/evaluation.yaml"
-    threads: 1
+    threads: config["resources"]["evaluation"]["threads"]
     resources:
-        **grow(**config["resources"]["evaluation"]),
+        **asked("evaluation"),
     params:
         checkpoint=lambda wildcards, input: str(Path(input.final).parent / "final"),
         data_dir=lambda wildcards: f"{RESULTS}/data/ladder",

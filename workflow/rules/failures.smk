@@ -39,6 +39,7 @@ use rule grpo as grpo_failure with:
         base=failure_base_ready,
         train=failure_problems,
         heldout=f"{RESULTS}/data/heldout.jsonl",
+        template=chat_template,
     output:
         log=f"{FAILURE_RUN}/log.csv",
         final=touch(f"{FAILURE_RUN}/final.done"),
@@ -50,6 +51,7 @@ use rule grpo as grpo_failure with:
         G=r"\d+",
         seed=r"\d+",
     params:
+        **START,
         base=failure_base,
         folder=FAILURE_RUN,
         settings=failure_settings,

@@ -59,7 +59,13 @@ rule figure_reward_curves:
 rule figure_group_size:
     input:
         script=f"{SCRIPTS}/figure_group_size.py",
-        code=code("analysis/series.py", "analysis/tables_groups.py", "figures/style.py", "figures/group_size.py"),
+        code=code(
+            "runlog/log.py",
+            "analysis/series.py",
+            "analysis/tables_groups.py",
+            "figures/style.py",
+            "figures/group_size.py",
+        ),
         runs=f"{RESULTS}/runs.csv",
         variants=f"{RESULTS}/variants.csv",
         comparison=f"{RESULTS}/group_size.csv",
@@ -126,7 +132,7 @@ rule figure_transfer:
 rule figure_diagnostics:
     input:
         script=f"{SCRIPTS}/figure_diagnostics.py",
-        code=code("analysis/diagnosis.py", "analysis/tables.py", "figures/style.py", "figures/diagnostics.py"),
+        code=DIAGNOSTICS_CODE + code("analysis/tables.py", "figures/style.py", "figures/diagnostics.py"),
         table=f"{RESULTS}/diagnostics.csv",
     output:
         pdf=f"{FIGURES}/diagnostics.pdf",
@@ -157,7 +163,7 @@ rule figure_diagnostics:
 rule figure_damping:
     input:
         script=f"{SCRIPTS}/figure_damping.py",
-        code=code("analysis/problem.py", "analysis/series.py", "figures/style.py", "figures/damping.py"),
+        code=FIT_CODE + code("figures/style.py", "figures/damping.py"),
         fits=f"{RESULTS}/fits.csv",
     output:
         pdf=f"{FIGURES}/damping.pdf",

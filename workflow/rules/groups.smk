@@ -6,6 +6,8 @@ rule group_size:
         script=f"{SCRIPTS}/group_size.py",
         code=code(
             "theory/finite_group.py",
+            "theory/oscillator.py",
+            "runlog/log.py",
             "analysis/group_size.py",
             "analysis/group_means.py",
             "analysis/group_scatter.py",

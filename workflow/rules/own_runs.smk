@@ -7,7 +7,15 @@ rule own_run:
     input:
         script=f"{SCRIPTS}/own_run.py",
         code=DIAGNOSTICS_CODE
-        + code("analysis", "runlog", "reports", "figures/own_run.py", "figures/own_looks.py", "figures/style.py"),
+        + code(
+            "analysis",
+            "runlog",
+            "reports",
+            "bandit/model.py",
+            "figures/own_run.py",
+            "figures/own_looks.py",
+            "figures/style.py",
+        ),
         template=f"{workflow.basedir}/workflow/grpo_dynamics/reports/page.html.j2",
         log=own_log,
     output:

@@ -27,10 +27,19 @@ rule stage_times:
 rule manifest:
     input:
         script=f"{SCRIPTS}/manifest.py",
-        lock=f"{workflow.basedir}/requirements.lock",
+        code=code(
+            "manifest.py", "provenance.py", "derived_seeds.py", "seeds.py", "analysis/pages.py", "analysis/evidence.py"
+        ),
+        template=f"{REPORT_TEMPLATES}/manifest.html.j2",
         results=STUDY,
     output:
-        f"{RESULTS}/manifest.json",
+        manifest=f"{RESULTS}/manifest.json",
+        page=report(
+            f"{RESULTS}/manifest.html",
+            caption="../report/manifest.rst",
+            category="Provenance",
+            labels={"result": "Manifest", "kind": "page"},
+        ),
     log:
         f"{RESULTS}/logs/manifest.log",
     benchmark:
@@ -39,10 +48,12 @@ rule manifest:
         f"{ENVS}/theory.yaml"
     threads: 1
     resources:
-        **grow(mem_mb=1000, runtime=10),
+        **grow(mem_mb=1000, runtime=30),
     params:
+        folder=lambda wildcards: RESULTS,
         settings=settings(config),
     message:
-        "What the results were made with: config, commit, versions, hardware"
+        "What the results were made with: config, commits, versions, hardware, models, data, seeds"
     shell:
-        "python {input.script:q} --settings {params.settings:q} --lock {input.lock} --output {output} > {log} 2>&1"
+        "python {input.script:q} --settings {params.settings:q} --folder {params.folder:q}"
+        " --template {input.template:q} --page {output.page:q} > {log:q} 2>&1"

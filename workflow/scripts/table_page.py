@@ -34,6 +34,17 @@ TABLES = {
     ),
     "confusion": (CONFUSION, "Confusion matrix", "What runs with induced failures are called, with exact intervals."),
     "evaluations": (tables.EVALUATIONS, "Evaluations", "Accuracies of every checkpoint on every benchmark."),
+    "benchmark_checks": (
+        tables.BENCHMARK_CHECKS,
+        "Benchmarks",
+        "Problems whose gold answer cannot be scored, which no accuracy counts, and problems that training gives away.",
+    ),
+    "unscorable": (
+        tables.UNSCORABLE,
+        "Unscorable",
+        "Problems whose gold answer cannot be scored.",
+    ),
+    "contamination": (tables.CONTAMINATION, "Contamination", "Benchmark problems that training problems give away."),
     "fixed_point": (bandit.FIXED_POINT, "Fixed point", "The bandit's fixed point and stiffness K, by group size."),
     "thresholds": (bandit.THRESHOLDS, "Thresholds", "The bandit's measured thresholds beside closed form and exact."),
     "finite_step": (

@@ -18,11 +18,12 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from grpo_dynamics import command, seeds, tables
+from grpo_dynamics import command, provenance, seeds, tables
 from grpo_dynamics.command import InputError
 from grpo_dynamics.evaluation.settings import Settings
 from grpo_dynamics.evaluation.summary import item_table, summarise
 from grpo_dynamics.progress import Progress
+from grpo_dynamics.tasks import chat
 
 TASKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -36,9 +37,11 @@ def main(
     group_size: Annotated[int | None, typer.Option(help="G of the run; none for the base model")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the run; none for the base model")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="folder of the generated benchmarks")] = None,
+    chat_template: Annotated[Path | None, typer.Option(help="file of a chat template, not the model's own")] = None,
 ) -> None:
     chosen = Settings.from_json(settings)
-    lm = load_model(checkpoint, chosen.batch_size)
+    lm = load_model(checkpoint, chosen.batch_size, chat_template)
+    provenance.record(items.parent)
     label = f"{model}, base" if group_size is None else f"{model} G={group_size} seed={seed}"
     derived = seeds.derive(chosen.seed, "evaluation", model, group_size, seed)
     samples = evaluate(lm, chosen, data_dir, derived, label)
@@ -64,11 +67,16 @@ class ReportingHFLM(HFLM):
         return output
 
 
-def load_model(checkpoint: str, batch_size: int) -> ReportingHFLM:
+def load_model(checkpoint: str, batch_size: int, chat_template: Path | None = None) -> ReportingHFLM:
     """Load a checkpoint for lm-eval, on the GPU if there is one.
 
     Only the settings decide how completions are decoded: whatever the checkpoint's generation_config.json says of
     lengths, temperatures or penalties is put aside, and reported. Its stop tokens are kept.
+
+    Raises
+    ------
+    ValueError
+        If there is no such checkpoint, or if its tokenizer has no chat template and none is given.
     """
     # Of its warnings, the one that matters here is about prompts that are cut: `check_prompts` refuses those.
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
@@ -83,7 +91,9 @@ def load_model(checkpoint: str, batch_size: int) -> ReportingHFLM:
     aside = sorted(name for name in changed if not name.startswith(("_", "output_", "use_cache", "transformers")))
     if aside:
         print(f"{checkpoint}: generation_config.json: put aside: {', '.join(aside)}", flush=True)
-    return ReportingHFLM(pretrained=model, tokenizer=AutoTokenizer.from_pretrained(checkpoint), batch_size=batch_size)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    chat.set_template(tokenizer, chat_template, checkpoint)
+    return ReportingHFLM(pretrained=model, tokenizer=tokenizer, batch_size=batch_size)
 
 
 def evaluate(
@@ -120,6 +130,7 @@ def evaluate(
         "items": settings.items,
         "samples": settings.samples,
         "seed": settings.seed,
+        "opens_thinking": chat.opens_thinking(lm.tokenizer),
     }
     manager = TaskManager(include_path=str(TASKS), include_defaults=False, metadata=metadata)
     unknown = [name for name in settings.benchmarks if name not in manager.all_tasks]

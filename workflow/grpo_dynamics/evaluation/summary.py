@@ -17,6 +17,7 @@ def item_table(samples: dict[str, list[dict]], model: str, group_size: int | Non
                 "seed": seed,
                 "benchmark": benchmark,
                 "item": sample["doc"]["id"],
+                "group": sample["doc"]["group"],
                 "sample": sample["doc"]["sample"],
                 "gold": sample["doc"]["answer"],
                 "answer": sample["score"]["answer"],

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from grpo_dynamics.command import InputError
 from grpo_dynamics.tasks import problems
@@ -43,8 +44,6 @@ class Benchmark:
     normalise : callable
         From a row, as on the hub or in the authors' own file, to a dict with ``question`` and ``answer`` (and ``id`` or
         ``group`` where the row has them); None for a row that does not belong to the benchmark.
-    revision : str or None
-        Revision that is loaded unless the caller names one.
     """
 
     hub: str
@@ -52,7 +51,6 @@ class Benchmark:
     split: str
     kind: Kind
     normalise: Callable[[Row], Row | None]
-    revision: str | None = None
 
 
 def _gsm8k(row: Row) -> Row:
@@ -111,8 +109,7 @@ def _integral(answer: object) -> str:
 BENCHMARKS = {
     "gsm8k": Benchmark("openai/gsm8k", "main", "test", "number", _gsm8k),
     "gsm_plus": Benchmark("qintongli/GSM-Plus", None, "testmini", "number", _gsm_plus),
-    # The main branch is a loading script, which datasets >= 4 refuses; the hub keeps a Parquet copy beside it.
-    "asdiv": Benchmark("EleutherAI/asdiv", None, "validation", "number", _asdiv, "refs/convert/parquet"),
+    "asdiv": Benchmark("EleutherAI/asdiv", None, "validation", "number", _asdiv),
     "svamp": Benchmark("ChilleD/SVAMP", None, "test", "number", _svamp),
     "math500": Benchmark("HuggingFaceH4/MATH-500", None, "test", "latex", _math500),
     "amc23": Benchmark("math-ai/amc23", None, "test", "number", _competition),
@@ -131,22 +128,39 @@ def prompt(name: str, problem: dict) -> str:
     return problem["question"] if name.startswith("ladder_") else problem["question"] + INSTRUCTION
 
 
-def load(
-    name: str, path: str | Path | None = None, revision: str | None = None, split: str | None = None
-) -> list[dict]:
+def without_instruction(question: str) -> str:
+    """The question of a training problem as its data set has it."""
+    return question.removesuffix(INSTRUCTION)
+
+
+class HubSource(NamedTuple):
+    """A data set on the hub: the benchmark whose form it has, its id there, configuration and split."""
+
+    benchmark: str
+    hub: str
+    config: str | None
+    split: str
+
+
+def hub_source(name: str) -> HubSource:
+    """Where the problems called `name` are on the hub: those of a benchmark, or of ``gsm8k_train``, to train on."""
+    known = name.removesuffix("_train")
+    if known not in BENCHMARKS:
+        raise InputError(f"data set: found {name!r}, expected gsm8k_train or one of {list(BENCHMARKS)}")
+    benchmark = BENCHMARKS[known]
+    return HubSource(known, benchmark.hub, benchmark.config, "train" if known != name else benchmark.split)
+
+
+def load(name: str, path: str | Path) -> list[dict]:
     """The problems of a benchmark, in the form described above.
 
     Parameters
     ----------
     name : str
         A key of `BENCHMARKS`, or ``ladder_...``: a benchmark that the study generates.
-    path : path, optional
-        Local JSON Lines file, or a JSON file holding a list, of rows as on the hub or as the authors publish them. The
-        ladder needs one, with rows of the form above. Without it the rows come from the hub.
-    revision : str, optional
-        Branch, tag or commit of the data set on the hub.
-    split : str, optional
-        Split on the hub, if not the one that is evaluated.
+    path : path
+        JSON Lines file, or a JSON file holding a list, of rows as on the hub or as the authors publish them; of the
+        ladder, rows of the form above.
 
     Raises
     ------
@@ -154,24 +168,21 @@ def load(
         For a name that is not known, a file that is not as described, or a row without a needed field.
     """
     if name in BENCHMARKS:
-        benchmark = BENCHMARKS[name]
-        source = path or benchmark.hub
-        rows = problems.read(path) if path else _download(benchmark, revision, split or benchmark.split)
-        normalise, kind = benchmark.normalise, benchmark.kind
-    elif name.startswith("ladder_") and path:
-        source, rows, normalise, kind = path, problems.read(path), dict, "number"
+        normalise, kind = BENCHMARKS[name].normalise, BENCHMARKS[name].kind
+    elif name.startswith("ladder_"):
+        normalise, kind = dict, "number"
     else:
-        raise InputError(f"benchmark: found {name!r}, expected ladder_... with its file, or one of {list(BENCHMARKS)}")
+        raise InputError(f"benchmark: found {name!r}, expected ladder_..., or one of {list(BENCHMARKS)}")
     loaded = []
-    for index, row in enumerate(rows):
+    for index, row in enumerate(problems.read(path)):
         try:
             problem = normalise(row)
             if problem is not None:
                 loaded.append(_problem(problem, index, kind))
         except (KeyError, StopIteration) as error:
-            raise InputError(f"{source}: row {index}: found fields {sorted(row)}, expected those of {name}") from error
+            raise InputError(f"{path}: row {index}: found fields {sorted(row)}, expected those of {name}") from error
     if not loaded:
-        raise InputError(f"{source}: found no problems, expected those of {name}")
+        raise InputError(f"{path}: found no problems, expected those of {name}")
     if len({problem["id"] for problem in loaded}) < len(loaded):
         # The two papers of a year's competition may both count from 1.
         loaded = [{**problem, "id": f"{index:04d} {problem['id']}"} for index, problem in enumerate(loaded)]
@@ -201,16 +212,3 @@ def _problem(row: Row, index: int, kind: Kind) -> dict:
         "kind": row.get("kind", kind),
         "group": group,
     }
-
-
-def _download(benchmark: Benchmark, revision: str | None, split: str) -> list[Row]:
-    import datasets
-
-    revision = revision or benchmark.revision
-    try:
-        return list(datasets.load_dataset(benchmark.hub, benchmark.config, split=split, revision=revision))
-    except Exception as error:
-        raise InputError(
-            f"{benchmark.hub}: found {error}, expected split {split} of the data set at revision "
-            f"{revision or 'main'}; name a local file of it in data_files instead"
-        ) from error

@@ -16,8 +16,8 @@ def problems(task: str, source: dict, heldout: int, seed: int) -> tuple[list[dic
     task : {"ladder", "gsm8k"}
         Generated word problems, or GSM8K's training split.
     source : dict
-        The config's section ``training_data``: ``train`` and ``heldout``, local files or None; ``revision`` of the data
-        set on the hub; ``problems``, how many to generate.
+        ``problems``, how many to generate (ladder); ``train``, a file of GSM8K's training split, and ``heldout``, one
+        for the held-out problems or None (gsm8k).
     heldout : int
         Number of held-out problems. Without a file of their own they are drawn from the training problems, and taken
         out of them, so that the test split stays unseen until evaluation.
@@ -39,7 +39,7 @@ def problems(task: str, source: dict, heldout: int, seed: int) -> tuple[list[dic
         rows = ladder.rows(ladder.generate("ladder_in_distribution", source["problems"] + heldout, seed))
         return rows[heldout:], rows[:heldout]
 
-    train = benchmarks.load("gsm8k", source["train"], source["revision"], split="train")
+    train = benchmarks.load("gsm8k", source["train"])
     own = benchmarks.load("gsm8k", source["heldout"]) if source["heldout"] else train
     if len(own) < heldout or (own is train and len(train) <= heldout):
         raise InputError(f"grpo.heldout_problems: found {heldout}, expected fewer than the {len(own)} problems given")

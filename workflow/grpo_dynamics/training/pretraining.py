@@ -23,7 +23,7 @@ from transformers import (
     get_cosine_schedule_with_warmup,
 )
 
-from grpo_dynamics import command, seeds
+from grpo_dynamics import command, provenance, seeds
 from grpo_dynamics.progress import Progress
 from grpo_dynamics.tasks import ladder
 from grpo_dynamics.training.tokenizer import character_tokenizer
@@ -160,7 +160,7 @@ def main(
 ) -> None:
     """Pretrain one base model."""
     values = json.loads(settings)
-    output.parent.mkdir(parents=True, exist_ok=True)
+    provenance.record(output.parent)
     seed = seeds.derive(values["seed"], "pretraining", name)
     pretrain(values["architecture"], values["mixture"], values["sizes"], seed, output)
 

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 import torch
 import typer
-from accelerate import PartialState
 from datasets import Dataset
 from transformers import (
     AutoConfig,
@@ -26,13 +25,14 @@ from transformers import (
     PreTrainedModel,
     PrinterCallback,
     TrainerCallback,
+    set_seed,
 )
 
-from grpo_dynamics import command, seeds, tables
+from grpo_dynamics import command, provenance, seeds, tables
 from grpo_dynamics.progress import Progress
 from grpo_dynamics.tasks import chat, problems
 from grpo_dynamics.tasks.rewards import REWARDS
-from grpo_dynamics.training import checkpoints
+from grpo_dynamics.training import checkpoints, deadline
 from grpo_dynamics.training.arguments import grpo_config, lora_config
 from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
 
@@ -56,7 +56,7 @@ class _Reporter(TrainerCallback):
             self._progress.report(state.global_step, **values)
 
     def on_save(self, args, state, control, **kwargs):
-        PartialState().wait_for_everyone()  # every process writes its random state
+        args.distributed_state.wait_for_everyone()  # every process writes its random state
         if state.is_world_process_zero:
             checkpoints.mark_complete(Path(args.output_dir), state.global_step)
 
@@ -120,6 +120,9 @@ def main(
     chat_template: Annotated[
         Path | None, typer.Option(help="file with a chat template, if not the model's own")
     ] = None,
+    stop_before: Annotated[
+        int, typer.Option(help="minutes of the SLURM job's time to be left when an unfinished run stops to be requeued")
+    ] = 10,
 ) -> None:
     """Train one model with GRPO; run again after an interruption, it goes on from the last checkpoint."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
@@ -140,14 +143,16 @@ def main(
     longest = chat.check_context(tokenizer, asked, grpo["max_completion_length"], context, str(train))
     arguments = grpo_config(grpo, group_size, derived, saved, longest + grpo["max_completion_length"])
 
-    processes = PartialState()
+    processes = arguments.distributed_state
     if processes.is_main_process:
         templates = [chat_template] if chat_template else []
-        inputs = [train, heldout, *templates, *sorted(base.glob("*.safetensors"))]
+        inputs = [train, heldout, *templates, *sorted([*base.glob("*.safetensors"), *base.glob("*.bin")])]
         checkpoints.keep_only_own(saved, settings, group_size, seed, inputs)
         checkpoints.remove_incomplete(saved)
     processes.wait_for_everyone()
 
+    stopping = deadline.StopInTime(grpo["K_ref"], 60 * stop_before, deadline.seconds_left())
+    set_seed(derived)  # TRL draws the adapters before it sets the seed itself
     reward, opened = REWARDS[grpo["reward"]], chat.opens_thinking(tokenizer)
     trainer = InstrumentedGRPOTrainer(
         model=load_policy(base, grpo),
@@ -159,13 +164,20 @@ def main(
         heldout=dataset(heldout),
         heldout_every=grpo["heldout_every"],
         opens_thinking=opened,
-        callbacks=[_Reporter(" ".join([model, f"G={group_size} seed={seed}", values["variant"] or ""]).strip())],
+        callbacks=[
+            _Reporter(" ".join([model, f"G={group_size} seed={seed}", values["variant"] or ""]).strip()),
+            stopping,
+        ],
     )
     trainer.remove_callback(PrinterCallback)  # _Reporter says it shorter
     resume = checkpoints.last_checkpoint(saved)
     if resume:
         logger.info("resuming from %s", resume)
+    if processes.is_main_process:
+        provenance.record(folder, resumed=resume is not None)
     trainer.train(resume_from_checkpoint=str(resume) if resume else None)
+    if stopping.reason:
+        deadline.leave(stopping.reason, trainer.state.global_step, requeue=processes.is_main_process)
 
     checkpoints.save_final(trainer, tokenizer, folder / "final")
     if processes.is_main_process:

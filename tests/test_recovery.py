@@ -1,0 +1,191 @@
+"""What the advice makes of Snakemake's log: which jobs failed for good, of what, and the command that goes on."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+from grpo_dynamics import recovery
+
+# As Snakemake 9.27 writes them: a job, a job that fails and succeeds at its second try, and a group.
+JOB = """\
+[Thu Dec  3 00:08:01 2026]
+Error in rule grpo:
+    message: SLURM-job '8' failed, SLURM status is: '{state}'. Detailed failure reason unavailable.
+    jobid: 1
+    input: results/data/train.jsonl
+    output: results/runs/G4/log.csv
+    log: results/logs/grpo.log, .snakemake/slurm_logs/rule_grpo/8.log (check log file(s) for error details)
+    shell:
+        python -m grpo_dynamics.training.run
+        (command exited with non-zero exit code)
+    external_jobid: 8
+Logfile results/logs/grpo.log: empty file
+"""
+RETRIED = """\
+Error in rule pretrain:
+    message: SLURM-job '5' failed, SLURM status is: 'TIMEOUT'.
+    jobid: 2
+    external_jobid: 5
+Trying to restart job 2.
+[Thu Dec  3 00:08:20 2026]
+Finished jobid: 2 (Rule: pretrain)
+"""
+GROUP = """\
+[Thu Dec  3 00:06:22 2026]
+    message: Error in group problems
+    log: .snakemake/slurm_logs/group_problems/6.log (check log file(s) for error details)
+    jobs:
+        rule training_data:
+            jobid: 3
+            output: results/data/train.jsonl
+            log: results/logs/training_data.log (check log file(s) for error details)
+        rule ladder_data:
+            jobid: 4
+            log: results/logs/ladder_data.log (check log file(s) for error details)
+Logfile .snakemake/slurm_logs/group_problems/6.log:
+================================================================================
+SNAKEMAKE
+=========
+Error in rule ladder_data:
+    message: None
+    jobid: 0
+    log: results/logs/ladder_data.log (check log file(s) for error details)
+================================================================================
+    [Thu Dec  3 00:06:22 2026]
+    Error in rule training_data:
+        message: None
+        jobid: 3
+"""
+KILLED = "slurmstepd-vm: error: StepId=8.0 exceeded memory limit (510083072 > 471859200), being killed\n"
+ASKED = {
+    1: {"rule": "grpo", "mem_mb": 3000, "runtime": 60},
+    3: {"rule": "training_data", "mem_mb": 2000, "runtime": 20},
+    4: {"rule": "ladder_data", "mem_mb": 1000, "runtime": 10},
+}
+FREE = {"mem_mb": None, "runtime": None}
+ARGV = ["/env/bin/snakemake", "runs", "--set-resources", "grpo:mem_mb=3000", "--retries", "0", "--", "all"]
+
+
+def written(folder, name, text):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def advice(text, folder, limits=FREE, fixed=None):
+    lines = recovery.advice(text, folder, ARGV, ASKED, limits, fixed or {}).splitlines()
+    return lines[:-1], lines[-1].strip()
+
+
+def what(text, folder):
+    return {failure.name: failure.what for failure in recovery.failures(text, folder)}
+
+
+@pytest.mark.parametrize(
+    ("state", "slurm_says", "means"),
+    [
+        ("TIMEOUT", "CANCELLED AT 2026-12-03T00:08:00 DUE TO TIME LIMIT", "out of time"),
+        ("OUT_OF_MEMORY", "", "out of memory"),
+        ("FAILED", KILLED, "out of memory"),
+        ("CANCELLED", KILLED, "out of memory"),
+        ("CANCELLED", "error: *** JOB 8 ON vm CANCELLED AT 2026-12-03T00:08:00 ***", "cancelled"),
+        ("NODE_FAIL", "", "its node failed"),
+        ("FAILED", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "out of GPU memory"),
+        ("FAILED", "ValueError", "failed"),
+    ],
+)
+def test_what_happened_to_a_job(tmp_path, state, slurm_says, means):
+    written(tmp_path, ".snakemake/slurm_logs/rule_grpo/8.log", slurm_says)
+    assert what(JOB.format(state=state), tmp_path) == {"grpo (job 1)": means}
+
+
+def test_what_an_earlier_try_wrote_into_the_log_does_not_count(tmp_path):
+    written(tmp_path, "results/logs/grpo.log", "MemoryError\n" + "resumed, step after step\n" * 100)
+    assert what(JOB.format(state="FAILED"), tmp_path) == {"grpo (job 1)": "failed"}
+
+
+def test_a_job_that_succeeded_later_is_left_out(tmp_path):
+    assert recovery.failures(RETRIED, tmp_path) == []
+    assert list(what(RETRIED + JOB.format(state="TIMEOUT"), tmp_path)) == ["grpo (job 1)"]
+
+
+def test_each_failure_gets_the_double_of_what_it_lacked_in_one_command(tmp_path):
+    written(tmp_path, ".snakemake/slurm_logs/group_problems/6.log", KILLED)
+    said, command = advice(JOB.format(state="TIMEOUT") + GROUP, tmp_path)
+    assert said[2:] == [
+        "  grpo (job 1): out of time",
+        "    grpo had asked for 60 minutes",
+        "  group problems (job 3, 4): out of memory",
+        "    training_data had asked for 2000 MB",
+        "    ladder_data had asked for 1000 MB",
+        f"    log: {tmp_path / '.snakemake/slurm_logs/group_problems/6.log'}",
+        "",
+        "To go on, from the last checkpoints of the runs that were cut off:",
+    ]
+    assert command == (
+        "snakemake runs --retries 0 "
+        "--set-resources grpo:runtime=120 training_data:mem_mb=4000 ladder_data:mem_mb=2000 -- all"
+    )
+
+
+def test_of_a_group_only_the_jobs_that_failed_are_named(tmp_path):
+    inner = "Error in rule ladder_data:\n    jobid: 0\n    log: results/logs/ladder_data.log\n"
+    written(tmp_path, ".snakemake/slurm_logs/group_problems/6.log", inner)
+    for name in ("training_data", "ladder_data"):
+        written(tmp_path, f"results/logs/{name}.log", "MemoryError\n")
+    [failure] = recovery.failures(GROUP, tmp_path)
+    assert failure.name == "group problems (job 4)"
+    assert failure.what == "out of memory"
+    assert [path.name for path in failure.logs] == ["6.log", "ladder_data.log"]
+
+
+def test_what_the_profile_fixes_stays_fixed(tmp_path):
+    fixed = {"grpo": {"slurm_partition": "gpu", "mem_mb": "3000"}, "evaluate_run": {"slurm_partition": "gpu"}}
+    _, command = advice(JOB.format(state="OUT_OF_MEMORY"), tmp_path, fixed=fixed)
+    assert command.endswith(
+        "--set-resources grpo:slurm_partition=gpu grpo:mem_mb=6000 evaluate_run:slurm_partition=gpu -- all"
+    )
+
+
+def test_a_cancelled_job_needs_the_same_command(tmp_path):
+    said, command = advice(JOB.format(state="CANCELLED"), tmp_path)
+    assert "  grpo (job 1): cancelled" in said
+    assert command == "snakemake runs --set-resources grpo:mem_mb=3000 --retries 0 -- all"
+
+
+def test_a_limit_that_is_reached_is_said(tmp_path):
+    said, command = advice(JOB.format(state="TIMEOUT"), tmp_path, limits={"mem_mb": None, "runtime": 60})
+    assert "    grpo had asked for 60 minutes, and resources.limits.runtime allows no more" in said
+    assert "First change the config" in said[-1]
+    assert "runtime" not in command
+    _, command = advice(JOB.format(state="TIMEOUT"), tmp_path, limits={"mem_mb": None, "runtime": 90})
+    assert "grpo:runtime=90" in command
+
+
+def test_a_refused_job_says_why(tmp_path):
+    block = "Error in rule grpo:\n    message: SLURM sbatch failed. The error message was '{}'.\n    jobid: 1\n"
+    reason = "sbatch: error: invalid partition specified: gpu"
+    said, _ = advice(block.format(reason), tmp_path)
+    assert "  grpo (job 1): refused by SLURM: invalid partition specified: gpu" in said
+
+
+def test_a_workflow_that_fails_prints_the_advice(tmp_path):
+    """Without SLURM; with it: test_slurm.py."""
+    broken = tmp_path / "bin" / "python"
+    written(tmp_path, "bin/python", "#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    arguments = ["--cores", "1", "results/cpu/data/train.jsonl", "--directory", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{broken.parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    said = done.stderr.split("What happened:\n")[1].splitlines()
+    assert said[0] == "  training_data (job 0): failed"
+    assert f"  python -m snakemake {' '.join(arguments)}" in said
