@@ -153,9 +153,15 @@ def test_every_environment_file_is_some_rule_s():
 
 
 def test_the_container_recipe_builds_every_environment(tmp_path):
-    # Writing the recipe takes no more of conda than this.
+    # Writing the recipe takes no more of conda than its version, where it is installed, and one setting.
     conda = tmp_path / "conda"
-    conda.write_text("""#!/bin/sh\necho '{"platform": "linux-64", "conda_prefix": "/opt", "root_prefix": "/opt"}'\n""")
+    answer = {
+        "platform": "linux-64",
+        "conda_prefix": "/opt",
+        "root_prefix": "/opt",
+        "get": {"channel_priority": "strict"},
+    }
+    conda.write_text(f"#!/bin/sh\n[ $1 = --version ] && echo conda 26.7.0 || echo '{json.dumps(answer)}'\n")
     conda.chmod(0o755)
     path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
     command = [sys.executable, "-m", "snakemake", "--containerize"]

@@ -86,6 +86,19 @@ def test_asked_memory_and_time_that_do_not_suffice(large):
     assert planned(large, job(**enough))["warning"].isna().all()
 
 
+@pytest.mark.parametrize(
+    ("stage", "relief"),
+    [
+        ("grpo", "the run stops before its limit, is requeued and goes on"),
+        ("evaluate_base", "lower evaluation.samples"),
+    ],
+)
+def test_time_beyond_the_partitions_limit(large, stage, relief):
+    large["resources"]["limits"] = {"mem_mb": None, "runtime": 60}
+    found = warning(large, stage=stage, runtime=60)
+    assert re.search(rf"asks for 60, the limit is 60 \(resources.limits.runtime\): {relief}", found)
+
+
 @pytest.mark.parametrize(("stage", "section"), [("grpo", "grpo"), ("evaluate_run", "evaluation")])
 def test_prompt_and_completion_that_exceed_the_context(large, stage, section):
     large[section]["max_completion_length"] = 4000

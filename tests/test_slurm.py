@@ -92,7 +92,7 @@ def read_log(project, rule):
 def undisturbed(tmp_path_factory):
     """A project with the tiny model, its data and its undisturbed runs, made without SLURM."""
     project = copy_of_the_project(tmp_path_factory.mktemp("undisturbed") / "project")
-    done = snakemake(project, "--cores", "2", "--configfile", "tiny.yaml", *logs(RUNS))
+    done = snakemake(project, *logs(RUNS), "--cores", "2", "--configfile", "tiny.yaml")
     assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     return project
 
@@ -172,7 +172,7 @@ def test_the_ci_study_runs_through_slurm(slurm, tmp_path):
 
 def test_what_failed_is_recovered_by_the_printed_command(slurm, undisturbed, project):
     """A run is cancelled, one hangs until its time is over, and one needs more memory than it asked for."""
-    command = [*SLURM, "--configfile", "tiny.yaml", *logs(RUNS), "--set-resources"]
+    command = [*logs(RUNS), *SLURM, "--configfile", "tiny.yaml", "--set-resources"]
     command += ["grpo_variant:runtime=1", "grpo_failure:mem_mb=400"]
     with in_the_background(project, *command) as outcome:
         cancelled, hanging = (results(project) / RUNS[rule] / "checkpoints" for rule in ("grpo", "grpo_variant"))
@@ -199,12 +199,12 @@ def test_what_failed_is_recovered_by_the_printed_command(slurm, undisturbed, pro
 
 
 def test_a_run_longer_than_its_time_limit_is_requeued_and_finishes(slurm, project, undisturbed):
-    long = ["--config", "grpo={steps: 4000}", "--configfile", "tiny.yaml", *logs(["grpo"])]
+    long = [*logs(["grpo"]), "--config", "grpo={steps: 4000}", "--configfile", "tiny.yaml"]
     whole = copy_of_the_project(project.parent / "whole")
     for name in ("data", "models"):
         shutil.copytree(results(undisturbed) / name, results(whole) / name)
-    with in_the_background(whole, "--cores", "1", *long) as outcome:
-        done = snakemake(project, *SLURM, *long, "--set-resources", "grpo:runtime=1", "grpo:stop_before=0")
+    with in_the_background(whole, *long, "--cores", "1") as outcome:
+        done = snakemake(project, *long, *SLURM, "--set-resources", "grpo:runtime=1", "grpo:stop_before=0")
     assert [whole.returncode for whole in outcome] == [0]
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-5000:]

@@ -143,6 +143,7 @@ def test_report_is_one_self_contained_page(project):
     text = report.read_text()
     assert "reward_curves" in text
     assert "claims" in text
+    assert "manifest.html" in text
     assert not re.search(r'<(script|link)[^>]+(src|href)="https?://', text)
 
 

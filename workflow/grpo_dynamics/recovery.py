@@ -66,7 +66,7 @@ class Failure:
 
 def failures(text: str, folder: Path) -> list[Failure]:
     """The jobs that failed for good, from the text of Snakemake's log; paths in it are relative to `folder`."""
-    text = _SHOWN.sub("", text)
+    text = _SHOWN.sub("Logfile\n", text)
     found = {}
     for match in _BLOCK.finditer(text):
         group, name, block = match.groups()

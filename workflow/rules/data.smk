@@ -42,7 +42,9 @@ rule download:
 
 # The ladder's problems do not depend on the benchmarks' code, which would otherwise retrain every model.
 TRAINING_DATA_CODE = code("tasks/training.py", "tasks/problems.py", "seeds.py") + (
-    code("tasks/ladder.py") if config["task"] == "ladder" else code("tasks/benchmarks.py", "tasks/scoring.py")
+    code("tasks/ladder.py")
+    if config["task"] == "ladder"
+    else code("tasks/benchmarks.py", "tasks/scoring.py", "tasks/numbers.py", "tasks/latex.py")
 )
 
 

@@ -97,7 +97,7 @@ def evaluation_gpu(peak: float, hardware: Hardware) -> list[str]:
     return [f"about {peak:.0f} GB on a GPU with {hardware.memory_gb:.0f}: lower evaluation.batch_size"]
 
 
-def asked(stage: str, memory: float, hours: float, job: dict) -> list[str]:
+def asked(stage: str, memory: float, hours: float, job: dict, limits: dict) -> list[str]:
     """Warnings if a job needs more memory or time than it asks for at its first attempt.
 
     Parameters
@@ -108,17 +108,26 @@ def asked(stage: str, memory: float, hours: float, job: dict) -> list[str]:
         What is needed, GB and h.
     job : dict
         With ``mem_mb`` and ``runtime`` (minutes), as asked for.
+    limits : dict
+        The most of both that a job can get, or None: the config's ``resources.limits``.
     """
+    shortage = {
+        "mem_mb": (math.ceil(memory) * 1000, f"about {memory:.1f} GB of memory, asks for {job['mem_mb'] / 1000:g}"),
+        "runtime": (math.ceil(hours * 6) * 10, f"up to {hours * 60:.0f} minutes, asks for {job['runtime']}"),
+    }
+    beyond = {
+        ("training", "runtime"): "the run stops before its limit, is requeued and goes on",
+        ("evaluation", "runtime"): "lower evaluation.samples, items or max_completion_length",
+    }
+    needed = {"mem_mb": memory * 1000, "runtime": hours * 60}
     found = []
-    if memory * 1000 > job["mem_mb"]:
-        enough = math.ceil(memory) * 1000
-        found.append(
-            f"about {memory:.1f} GB of memory, asks for {job['mem_mb'] / 1000:g}: "
-            f"set resources.{stage}.mem_mb: {enough}"
-        )
-    if hours * 60 > job["runtime"]:
-        enough = math.ceil(hours * 6) * 10
-        found.append(
-            f"up to {hours * 60:.0f} minutes, asks for {job['runtime']}: set resources.{stage}.runtime: {enough}"
-        )
+    for name, (enough, text) in shortage.items():
+        limit = limits[name]
+        if needed[name] <= job[name]:
+            continue
+        if limit is None or enough <= limit:
+            found.append(f"{text}: set resources.{stage}.{name}: {enough}")
+        else:
+            relief = beyond.get((stage, name), "take nodes with more memory")
+            found.append(f"{text}, the limit is {limit} (resources.limits.{name}): {relief}")
     return found

@@ -152,7 +152,7 @@ def training(config: dict, shape: ModelShape, job: dict, hardware: Hardware) -> 
     )
     if run.gpu:
         needs.warnings += plan_advice.training_gpus(run, parts, hardware)
-    needs.warnings += plan_advice.asked("training", needs.memory_gb, high, job)
+    needs.warnings += plan_advice.asked("training", needs.memory_gb, high, job, config["resources"]["limits"])
     return needs
 
 
@@ -189,7 +189,7 @@ def evaluation(config: dict, entry: dict, shape: ModelShape, job: dict, hardware
     needs.warnings += plan_advice.context("evaluation", prompts, limit, shape.context)
     if gpu:
         needs.warnings += plan_advice.evaluation_gpu(needs.gpu_memory_gb, hardware)
-    needs.warnings += plan_advice.asked("evaluation", needs.memory_gb, high, job)
+    needs.warnings += plan_advice.asked("evaluation", needs.memory_gb, high, job, config["resources"]["limits"])
     return needs
 
 

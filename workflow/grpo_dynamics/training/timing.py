@@ -113,7 +113,7 @@ def step_seconds(run: Run, hardware: Hardware, length: int) -> dict[str, float]:
     forward = hardware.seconds(flops=forward_flops(shape, run.completions * whole, whole, scored), launches=launches)
     old_policy = grpo["K_ref"] > 1 or grpo["vllm"] is not None
     share = -(-grpo["heldout_problems"] // run.processes)
-    batch = min(grpo["micro_batch_size"], share)
+    batch = min(run.completions, share)
     heldout = -(-share // batch) * generation_seconds(run, hardware, batch, length)
     return {
         "sampling": generation_seconds(run, hardware, run.completions, length) / grpo["K_ref"],

@@ -114,7 +114,7 @@ class InstrumentedGRPOTrainer(GRPOTrainer):
         # Every process has as many problems, so that all generate equally often; those dealt twice count once.
         share = -(-len(self._heldout) // processes)
         own = range(process * share, (process + 1) * share)
-        size = self.args.per_device_train_batch_size
+        size = self.args.per_device_train_batch_size * self.args.steps_per_generation  # as many as in training
         rewards = []
         was_training = self.model.training
         self.model.eval()
