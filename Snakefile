@@ -8,8 +8,8 @@ from pathlib import Path
 LIBRARY = Path(workflow.basedir) / "workflow"
 sys.path.insert(0, str(LIBRARY))
 
+from grpo_dynamics import cells, recovery, sources
 from grpo_dynamics import config as study_config
-from grpo_dynamics import recovery, sources
 from grpo_dynamics import manifest as study_manifest
 
 

@@ -12,7 +12,7 @@ from conftest import ROOT
 LIBRARY = ROOT / "workflow" / "grpo_dynamics"
 # In the order in which data flows; a package imports only from those before it.
 ORDER = ["theory", "bandit", "tasks", "training", "evaluation", "runlog", "analysis", "figures", "reports"]
-SHARED = {"seeds", "tables", "config", "progress", "command", "files", "provenance"}
+SHARED = {"seeds", "tables", "cells", "config", "progress", "command", "files", "provenance"}
 
 
 def imported_packages(path):

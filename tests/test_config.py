@@ -7,15 +7,11 @@ import pytest
 import yaml
 from conftest import ROOT
 
+from grpo_dynamics.cells import failure_cells, failure_grpo, failure_kinds, variant_cells, variant_grpo
 from grpo_dynamics.config import (
     ConfigError,
-    failure_cells,
-    failure_grpo,
-    failure_kinds,
     grown,
     resolve,
-    variant_cells,
-    variant_grpo,
 )
 
 

@@ -99,6 +99,14 @@ def test_what_is_trained_on_is_found_behind_the_instruction(checked):
     assert contamination["benchmark"].value_counts()["svamp"] == 3
 
 
+def test_ids_that_look_like_numbers_stay_as_they_are(tmp_path):
+    known = {"id": "0029", "question": "How many pens?", "answer": "1", "kind": "number", "group": ""}
+    contamination = check({"amc23": [known]}, [known])[2]
+    tables.write(contamination, tmp_path / "table.csv", tables.CONTAMINATION)
+    (read,) = tables.read(tmp_path / "table.csv", tables.CONTAMINATION).to_dict("records")
+    assert (read["item"], read["training_item"]) == ("0029", "0029")
+
+
 def test_nothing_found_is_a_table_without_rows(tmp_path):
     problem = {"id": "a", "question": "One?", "answer": "1", "kind": "number", "group": ""}
     totals, unscorable, contamination = check({"amc23": [problem]}, [{"id": "b", "question": "Two words?"}])

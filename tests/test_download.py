@@ -15,6 +15,7 @@ import yaml
 from conftest import ROOT
 from fake_hub import FakeHub, write_model_repo
 
+from grpo_dynamics import tables
 from grpo_dynamics.hub import needed
 from grpo_dynamics.tasks import benchmarks, problems
 
@@ -222,5 +223,7 @@ def test_download_then_offline(tmp_path, hub, default_config):
     assert hub.requests == []
     train, heldout = (problems.read(results / "data" / f"{name}.jsonl") for name in ("train", "heldout"))
     assert (len(train), len(heldout)) == (40, 8)
+    checks = tables.read(results / "benchmark_checks.csv", tables.BENCHMARK_CHECKS)
+    assert list(checks["benchmark"].unique()) == paper["evaluation"]["benchmarks"]
     done = snakemake(tmp_path, hub.url, "download", "--configfile", path)
     assert "Nothing to be done" in done.stdout + done.stderr

@@ -22,8 +22,8 @@ from grpo_dynamics.tasks import benchmarks
 
 ARCHITECTURES = {"nemotron-mini-4b": "nemotron", "deepseek-llm-7b": "llama", "r1-distill-qwen-1.5b": "qwen2"}
 
-# Smaller, not other: in bfloat16, with adapters, on nine benchmarks, as the overlay says. A run has one process, for want
-# of cores; tests/test_training_options.py has those of two.
+# Smaller, not other: in bfloat16, with adapters, on nine benchmarks, as the overlay says. A run has one process, for
+# want of cores; tests/test_training_options.py has those of two.
 SMALLER = {
     "seeds": [0, 1],
     "grpo": {
@@ -114,7 +114,7 @@ def test_the_ledger_has_every_claim(study):
 
 @pytest.mark.study
 def test_the_manifest_names_what_the_hub_gave(study):
-    results, config, commits = study
+    results, _, commits = study
     text = (results / "manifest.json").read_text()
     for name, commit in commits.items():
         assert commit in text, name

@@ -118,13 +118,11 @@ def in_the_background(*arguments):
         thread.join()
 
 
-def wait_for(condition, seconds=120):
-    """What `condition` returns as soon as it is true."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.2)
-    return found
+def wait_for_a_checkpoint(run, outcome):
+    """Wait until a run has saved a checkpoint; `outcome` is that of `in_the_background`."""
+    while not list(run.glob("checkpoints/checkpoint-*/complete")):
+        assert not outcome, outcome[0].stderr[-5000:]
+        time.sleep(0.1)
 
 
 def processes_of(folder):
@@ -173,13 +171,13 @@ def test_the_ci_study_runs_through_slurm(slurm, tmp_path):
 def test_what_failed_is_recovered_by_the_printed_command(slurm, undisturbed, project):
     """A run is cancelled, one hangs until its time is over, and one needs more memory than it asked for."""
     command = [*logs(RUNS), *SLURM, "--configfile", "tiny.yaml", "--set-resources"]
-    command += ["grpo_variant:runtime=1", "grpo_failure:mem_mb=400"]
+    command += ["grpo_variant:runtime=1", "grpo_variant:stop_before=0", "grpo_failure:mem_mb=400"]
     with in_the_background(project, *command) as outcome:
-        cancelled, hanging = (results(project) / RUNS[rule] / "checkpoints" for rule in ("grpo", "grpo_variant"))
-        wait_for(lambda: list(hanging.glob("checkpoint-*/complete")))
-        for pid in processes_of(hanging.parent.relative_to(project)):
+        cancelled, hanging = (results(project) / RUNS[rule] for rule in ("grpo", "grpo_variant"))
+        wait_for_a_checkpoint(hanging, outcome)
+        for pid in processes_of(hanging.relative_to(project)):
             os.kill(pid, signal.SIGSTOP)
-        wait_for(lambda: list(cancelled.glob("checkpoint-*/complete")))
+        wait_for_a_checkpoint(cancelled, outcome)
         subprocess.run(["scancel", running_job("grpo")], check=True)
 
     [done] = outcome

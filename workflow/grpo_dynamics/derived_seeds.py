@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from grpo_dynamics import config as study_config
+from grpo_dynamics.cells import failure_cells, failure_kinds, variant_cells
 from grpo_dynamics.seeds import derive
 
 
@@ -45,9 +45,9 @@ def _runs(config: dict) -> Named:
     cells = list(product(config["models"], config["group_sizes"], config["seeds"]))
     for cell in cells:
         yield "GRPO run", ("grpo", *cell), None
-    for variant, *cell in study_config.variant_cells(config):
+    for variant, *cell in variant_cells(config):
         yield "GRPO run of a variant", ("grpo", *cell, variant), None
-    for kind, *cell in study_config.failure_cells(config):
+    for kind, *cell in failure_cells(config):
         yield "GRPO run with an induced failure", ("grpo", *cell, f"failure {kind}"), None
     for model in config["models"]:
         yield "evaluation of a base model", ("evaluation", model, None, None), None
@@ -58,7 +58,7 @@ def _runs(config: dict) -> Named:
 def _data(config: dict) -> Named:
     """Problems that are generated, or drawn from a benchmark."""
     yield "training and held-out problems", ("training data",), None
-    for kind, values in study_config.failure_kinds(config).items():
+    for kind, values in failure_kinds(config).items():
         if "operands" in values:
             yield "training problems of an induced failure", ("failures", kind), None
     benchmarks, local = config["evaluation"]["benchmarks"], config["evaluation"]["data_files"]
@@ -74,7 +74,7 @@ def _analysis(config: dict) -> Named:
     """Bootstraps of the fits, the predictions and the transfer; simulated runs of the calibration."""
     cells = list(product(config["models"], config["group_sizes"]))
     runs = [("study", model, G, seed) for model, G in cells for seed in config["seeds"]]
-    runs += study_config.variant_cells(config)
+    runs += variant_cells(config)
     own = dict.fromkeys(run[:3] for run in runs)
     for variant, model, G, seed in runs:
         yield "bootstrap of the fit to a run", ("fits", variant, model, G, "run", seed), None

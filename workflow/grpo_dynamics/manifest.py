@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 
-from grpo_dynamics import config as study_config
 from grpo_dynamics import provenance
+from grpo_dynamics.cells import failure_cells, failure_kinds, variant_cells
 from grpo_dynamics.derived_seeds import derived_seeds
 from grpo_dynamics.files import replacing
 
@@ -75,8 +75,8 @@ def _jobs(config: dict) -> Iterator[tuple[str, str]]:
         if "pretraining" in config["catalogue"][model]:
             yield f"models/{model}", f"models/{model}/base.done"
     runs = [("runs", *cell) for cell in cells]
-    runs += [(f"variants/{variant}", *cell) for variant, *cell in study_config.variant_cells(config)]
-    runs += [(f"failures/{kind}", *cell) for kind, *cell in study_config.failure_cells(config)]
+    runs += [(f"variants/{variant}", *cell) for variant, *cell in variant_cells(config)]
+    runs += [(f"failures/{kind}", *cell) for kind, *cell in failure_cells(config)]
     for part, model, G, seed in runs:
         name = f"{part}/{model}/G{G}/seed{seed}"
         yield name, f"{name}/log.csv"
@@ -186,7 +186,7 @@ def _data(config: dict, folder: Path, checksums: _Checksums) -> dict:
     found = {key: {"source": "local file", "files": checksums.of([Path(path)])} for key, path in local.items()}
     made = [folder / "data" / f"{name}.jsonl" for name in ("train", "heldout")]
     made += [folder / "data" / "ladder" / f"{name}.jsonl" for name in evaluation["benchmarks"]]
-    made += [folder / "failures" / kind / "train.jsonl" for kind in study_config.failure_kinds(config)]
+    made += [folder / "failures" / kind / "train.jsonl" for kind in failure_kinds(config)]
     for path in made:
         if path.is_file():
             found[str(path.relative_to(folder))] = {"source": "made here", "files": checksums.of([path])}

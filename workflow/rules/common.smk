@@ -68,9 +68,9 @@ def settings(value):
 MODELS = config["models"]
 GROUP_SIZES = config["group_sizes"]
 SEEDS = config["seeds"]
-VARIANT_CELLS = study_config.variant_cells(config)
-FAILURE_CELLS = study_config.failure_cells(config)
-FAILURE_KINDS = study_config.failure_kinds(config)
+VARIANT_CELLS = cells.variant_cells(config)
+FAILURE_CELLS = cells.failure_cells(config)
+FAILURE_KINDS = cells.failure_kinds(config)
 PRETRAINED = [name for name in MODELS if "pretraining" in config["catalogue"][name]]
 FROM_HUB = [name for name in MODELS if "hub" in config["catalogue"][name]]
 HUB_DATA = sources.hub_data(config)
@@ -115,7 +115,7 @@ def chat_template(wildcards):
 
 def variant_settings(wildcards):
     """Settings of a variant's run, as those of the study's own runs."""
-    grpo = study_config.variant_grpo(config, wildcards.variant, int(wildcards.G))
+    grpo = cells.variant_grpo(config, wildcards.variant, int(wildcards.G))
     return settings({"seed": config["seed"], "grpo": grpo, "variant": wildcards.variant})
 
 
@@ -143,7 +143,7 @@ def failure_problems(wildcards):
 
 def failure_settings(wildcards):
     """Settings of a run with an induced failure, as those of the study's own runs."""
-    grpo = study_config.failure_grpo(config, wildcards.kind)
+    grpo = cells.failure_grpo(config, wildcards.kind)
     return settings({"seed": config["seed"], "grpo": grpo, "variant": f"failure {wildcards.kind}"})
 
 

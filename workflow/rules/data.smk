@@ -132,7 +132,7 @@ rule benchmark_checks:
     resources:
         **grow(mem_mb=2000, runtime=20),
     params:
-        files=settings(BENCHMARK_FILES),
+        files=settings(list(BENCHMARK_FILES.items())),
     message:
         "Benchmark problems whose gold answer cannot be scored, or that training gives away"
     shell:

@@ -6,7 +6,7 @@ PLAN_MODULES = ["model_shape", "estimate", "timing", "plan_jobs", "plan_advice",
 rule plan:
     input:
         script=f"{SCRIPTS}/plan.py",
-        code=code("config.py", *(f"training/{name}.py" for name in PLAN_MODULES)),
+        code=code("cells.py", "config.py", *(f"training/{name}.py" for name in PLAN_MODULES)),
     output:
         f"{RESULTS}/plan.csv",
     log:

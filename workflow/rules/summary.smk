@@ -28,7 +28,8 @@ rule manifest:
     input:
         script=f"{SCRIPTS}/manifest.py",
         code=code(
-            "manifest.py", "provenance.py", "derived_seeds.py", "seeds.py", "analysis/pages.py", "analysis/evidence.py"
+            *(f"{name}.py" for name in ["manifest", "provenance", "derived_seeds", "cells", "seeds"]),
+            *(f"analysis/{name}.py" for name in ["pages", "evidence"]),
         ),
         template=f"{REPORT_TEMPLATES}/manifest.html.j2",
         results=STUDY,

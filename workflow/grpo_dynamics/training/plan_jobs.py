@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from grpo_dynamics import config as study_config
+from grpo_dynamics.cells import failure_grpo, variant_grpo
 from grpo_dynamics.training import estimate, plan_advice, timing
 from grpo_dynamics.training.estimate import GB, GPU_BASE, GPU_HOST_BASE, HOST_BASE, Hardware, Run
 from grpo_dynamics.training.model_shape import ModelShape
@@ -118,9 +118,9 @@ def run_settings(config: dict, job: dict) -> dict:
     """The section grpo of a training job."""
     match job["stage"]:
         case "grpo_variant":
-            return study_config.variant_grpo(config, job["variant"], job["G"])
+            return variant_grpo(config, job["variant"], job["G"])
         case "grpo_failure":
-            return study_config.failure_grpo(config, job["variant"])
+            return failure_grpo(config, job["variant"])
     return config["grpo"]
 
 
