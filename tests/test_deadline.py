@@ -14,6 +14,7 @@ from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from grpo_dynamics import tables
 from grpo_dynamics.command import InputError
+from grpo_dynamics.tasks import problems
 from grpo_dynamics.training import deadline
 from grpo_dynamics.training.deadline import StopInTime
 
@@ -91,8 +92,13 @@ def fake_slurm(folder, left):
 
 
 def test_a_run_cut_into_jobs_has_the_log_of_an_uncut_one(base, data, tmp_path):  # noqa: F811
+    # Few problems: a pass through them is 8 steps, so that the cuts lie in different passes, each with its own order.
+    few = tmp_path / "data"
+    few.mkdir()
+    problems.write(problems.read(data / "train.jsonl")[:16], few / "train.jsonl")
+    problems.write(problems.read(data / "heldout.jsonl"), few / "heldout.jsonl")
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
-    subprocess.run(command(base, data, tmp_path / "whole"), env=environment, check=True, capture_output=True)
+    subprocess.run(command(base, few, tmp_path / "whole"), env=environment, check=True, capture_output=True)
     slurm = fake_slurm(tmp_path / "slurm", left="20:00")
     environment |= {"PATH": f"{slurm}{os.pathsep}{environment['PATH']}", "SLURM_JOB_ID": "7"}
     cut = tmp_path / "cut"
@@ -102,7 +108,7 @@ def test_a_run_cut_into_jobs_has_the_log_of_an_uncut_one(base, data, tmp_path): 
         "from grpo_dynamics.training import deadline, run; asked = count();"
         "deadline.StopInTime._time_is_up = lambda self: next(asked) == 3; main(run.main)"
     )
-    jobs = [sys.executable, "-c", driver, *command(base, data, cut)[3:]]
+    jobs = [sys.executable, "-c", driver, *command(base, few, cut)[3:]]
     for number in range(1, 4):
         assert subprocess.run(jobs, env=environment, capture_output=True).returncode == -signal.SIGTERM
         assert (slurm / "asked").read_text() == "requeue 7\n" * number

@@ -126,13 +126,14 @@ def test_lm_eval_end_to_end(checkpoint, tmp_path, monkeypatch):
     (tmp_path / "ladder_names.jsonl").write_text("\n".join(json.dumps({**row, "kind": "number"}) for row in rows))
     gsm8k = [{"question": row["question"], "answer": f"so #### {row['answer']}"} for row in rows]
     (tmp_path / "gsm8k.jsonl").write_text("\n".join(map(json.dumps, gsm8k)))
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("ladder_names", "gsm8k")}
     loaded = []
     monkeypatch.setattr(run, "load_model", lambda *args, load=run.load_model: loaded.append(load(*args)) or loaded[-1])
     settings = {
         "benchmarks": ["ladder_names", "gsm8k"],
         "max_completion_length": 20,
         "batch_size": 4,
-        "data_files": {"gsm8k": str(tmp_path / "gsm8k.jsonl")},
+        "data_files": files,
     }
     run.main(
         checkpoint=str(checkpoint),
@@ -142,7 +143,6 @@ def test_lm_eval_end_to_end(checkpoint, tmp_path, monkeypatch):
         summary=tmp_path / "summary.csv",
         group_size=4,
         seed=0,
-        data_dir=tmp_path,
     )
     items = tables.read(tmp_path / "items.parquet", tables.EVALUATION_ITEMS)
     summary = tables.read(tmp_path / "summary.csv", tables.EVALUATIONS)
@@ -169,13 +169,13 @@ def test_lm_eval_end_to_end(checkpoint, tmp_path, monkeypatch):
 
     # Several samples per problem: different from each other, the same for the same seed.
     sampled = Settings.from_json(json.dumps({**settings, "temperature": 1.0, "samples": {"gsm8k": 3}, "items": 2}))
-    first, again, other = (run.evaluate(lm, sampled, tmp_path, seed)["gsm8k"] for seed in (0, 0, 1))
+    first, again, other = (run.evaluate(lm, sampled, seed)["gsm8k"] for seed in (0, 0, 1))
     assert [row["doc"]["sample"] for row in first] == [0, 1, 2] * 2
     texts = [[row["resps"][0][0] for row in rows] for rows in (first, again, other)]
     assert texts[0] == texts[1] != texts[2] and len(set(texts[0])) > 1
 
     # A prompt that would be cut, and a benchmark that does not exist, are refused before anything is generated.
     with pytest.raises(ValueError, match=r"ladder_names: problem p0: found a prompt of 26 tokens .* context of 256"):
-        run.evaluate(lm, Settings(["ladder_names"], max_completion_length=231), tmp_path)
+        run.evaluate(lm, Settings(["ladder_names"], max_completion_length=231, data_files=files))
     with pytest.raises(ValueError, match=r"benchmarks: found \['gsm9k'\]"):
-        run.evaluate(lm, Settings(["gsm9k"]), tmp_path)
+        run.evaluate(lm, Settings(["gsm9k"]))

@@ -196,11 +196,10 @@ def test_what_failed_is_recovered_by_the_printed_command(slurm, undisturbed, pro
         pd.testing.assert_frame_equal(read_log(project, rule), read_log(undisturbed, rule), rtol=1e-6)
 
 
-def test_a_run_longer_than_its_time_limit_is_requeued_and_finishes(slurm, project, undisturbed):
-    long = [*logs(["grpo"]), "--config", "grpo={steps: 4000}", "--configfile", "tiny.yaml"]
-    whole = copy_of_the_project(project.parent / "whole")
-    for name in ("data", "models"):
-        shutil.copytree(results(undisturbed) / name, results(whole) / name)
+def test_a_run_longer_than_its_time_limit_is_requeued_and_finishes(slurm, project):
+    (project / "long.yaml").write_text("grpo: {steps: 3000}\n")
+    whole = shutil.copytree(project, project.parent / "whole")
+    long = [*logs(["grpo"]), "--configfile", "tiny.yaml", "long.yaml"]
     with in_the_background(whole, *long, "--cores", "1") as outcome:
         done = snakemake(project, *long, *SLURM, "--set-resources", "grpo:runtime=1", "grpo:stop_before=0")
     assert [whole.returncode for whole in outcome] == [0]

@@ -270,9 +270,10 @@ def test_evaluation_scores_an_unfinished_thought_as_training_does(tmp_path, monk
     import utils
 
     row = {"id": "0", "question": "3 + 4?", "answer": "7", "kind": "number", "group": ""}
-    problems.write([row], tmp_path / "ladder_names.jsonl")
+    path = tmp_path / "ladder_names.jsonl"
+    problems.write([row], path)
     for opened, expected in ((True, 0.0), (False, 1.0)):
-        (doc,) = utils.load("ladder_names", data_dir=str(tmp_path), opens_thinking=opened)["test"]
+        (doc,) = utils.load("ladder_names", {"ladder_names": str(path)}, opens_thinking=opened)["test"]
         assert utils.process_results(doc, ["it is \\boxed{7}"])["score"]["reward"] == expected
 
 

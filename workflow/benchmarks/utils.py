@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import datasets
 
@@ -16,7 +15,6 @@ from grpo_dynamics.tasks.scoring import score
 
 def load(
     benchmark: str,
-    data_dir: str | None = None,
     data_files: dict[str, str] | None = None,
     items: int | None = None,
     samples: int | dict[str, int] = 1,
@@ -34,8 +32,6 @@ def load(
     ----------
     benchmark : str
         Name of the benchmark.
-    data_dir : str, optional
-        Folder that holds <benchmark>.jsonl for the generated benchmarks (ladder_...).
     data_files : dict, optional
         Benchmark to the file of its problems.
     items : int, optional
@@ -48,8 +44,6 @@ def load(
         Whether the chat template's generation prompt opens the thinking part (`chat.opens_thinking`).
     """
     path = (data_files or {}).get(benchmark)
-    if path is None and benchmark.startswith("ladder_") and data_dir is not None:
-        path = Path(data_dir) / f"{benchmark}.jsonl"
     if path is None:
         raise InputError(f"{benchmark}: found no file of its problems, expected one in data_files")
     problems = benchmarks.load(benchmark, path)

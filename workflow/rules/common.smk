@@ -16,7 +16,7 @@ def code(*names):
     A name is a package or module below workflow/grpo_dynamics ("theory", "seeds.py"), or "benchmarks", the folder of
     lm-eval's task files.
     Left out on purpose: the schemas (modules named tables...), which say what a table holds, since editing a description
-    must not retrain a model; and what shapes no result: command.py, config.py, files.py, progress.py, provenance.py.
+    must not retrain a model; and what shapes no result: cells.py, command.py, config.py, files.py, progress.py, provenance.py.
     """
     files = []
     for name in names:
@@ -183,13 +183,13 @@ def jobs_behind(targets):
         if path in seen:
             continue
         seen.add(path)
-        for rule in workflow.rules:
-            if rule.is_producer(path):
-                wildcards = Wildcards(fromdict=rule.get_wildcards(path))
-                key = (rule.name, *sorted(wildcards.items()))
+        for maker in workflow.rules:
+            if maker.is_producer(path):
+                wildcards = Wildcards(fromdict=maker.get_wildcards(path))
+                key = (maker.name, *sorted(wildcards.items()))
                 if key not in jobs:
-                    jobs[key] = (rule, wildcards)
-                    waiting += map(str, rule.expand_input(wildcards)[0])
+                    jobs[key] = (maker, wildcards)
+                    waiting += map(str, maker.expand_input(wildcards)[0])
                 break
     return list(jobs.values())
 

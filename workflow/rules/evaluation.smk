@@ -27,14 +27,13 @@ rule evaluate_base:
     params:
         checkpoint=base_model,
         template=START["template"],
-        data_dir=lambda wildcards: f"{RESULTS}/data/ladder",
         settings=settings(EVALUATION),
     message:
         "Evaluating the base model of {wildcards.model} on all benchmarks; progress: {log}"
     shell:
         "rm -f {log:q}; export OMP_NUM_THREADS={threads}; "
         "python -m grpo_dynamics.evaluation.run --checkpoint {params.checkpoint:q} --model {wildcards.model:q} "
-        "{params.template:q} --settings {params.settings:q} --data-dir {params.data_dir:q} --items {output.completions:q} "
+        "{params.template:q} --settings {params.settings:q} --items {output.completions:q} "
         "--summary {output.summary:q} 2>> {log:q} | tee -a {log:q}"
 
 
@@ -58,7 +57,6 @@ rule evaluate_run:
         **asked("evaluation"),
     params:
         checkpoint=lambda wildcards, input: str(Path(input.final).parent / "final"),
-        data_dir=lambda wildcards: f"{RESULTS}/data/ladder",
         settings=settings(EVALUATION),
     message:
         "Evaluating {wildcards.model}, trained with G = {wildcards.G} and seed {wildcards.seed}, on all benchmarks; progress: {log}"
@@ -66,7 +64,7 @@ rule evaluate_run:
         "rm -f {log:q}; export OMP_NUM_THREADS={threads}; "
         "python -m grpo_dynamics.evaluation.run --checkpoint {params.checkpoint:q} --model {wildcards.model:q} "
         "--group-size {wildcards.G} --seed {wildcards.seed} --settings {params.settings:q} "
-        "--data-dir {params.data_dir:q} --items {output.completions:q} --summary {output.summary:q} 2>> {log:q} | tee -a {log:q}"
+        "--items {output.completions:q} --summary {output.summary:q} 2>> {log:q} | tee -a {log:q}"
 
 
 rule evaluations:

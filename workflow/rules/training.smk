@@ -11,6 +11,7 @@ GRPO_CODE = code(
     "training/run.py",
     "training/arguments.py",
     "training/checkpoints.py",
+    "training/deadline.py",
     "training/launch.py",
     "training/measures.py",
     "training/trainer.py",

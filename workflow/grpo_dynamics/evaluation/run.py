@@ -1,7 +1,7 @@
 """All benchmarks of one checkpoint, in one process, on one loaded model.
 
     python -m grpo_dynamics.evaluation.run --checkpoint DIR --model NAME --settings JSON \
-        --items items.parquet --summary summary.csv [--group-size 4 --seed 0] [--data-dir DIR]
+        --items items.parquet --summary summary.csv [--group-size 4 --seed 0]
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ def main(
     summary: Annotated[Path, typer.Option(help="table of accuracies to write (.csv)")],
     group_size: Annotated[int | None, typer.Option(help="G of the run; none for the base model")] = None,
     seed: Annotated[int | None, typer.Option(help="seed of the run; none for the base model")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="folder of the generated benchmarks")] = None,
     chat_template: Annotated[Path | None, typer.Option(help="file of a chat template, not the model's own")] = None,
 ) -> None:
     chosen = Settings.from_json(settings)
@@ -44,7 +43,7 @@ def main(
     provenance.record(items.parent)
     label = f"{model}, base" if group_size is None else f"{model} G={group_size} seed={seed}"
     derived = seeds.derive(chosen.seed, "evaluation", model, group_size, seed)
-    samples = evaluate(lm, chosen, data_dir, derived, label)
+    samples = evaluate(lm, chosen, derived, label)
     completions = item_table(samples, model, group_size, seed)
     accuracies = summarise(completions, chosen.benchmarks)
     tables.write(completions, items, tables.EVALUATION_ITEMS)
@@ -96,9 +95,7 @@ def load_model(checkpoint: str, batch_size: int, chat_template: Path | None = No
     return ReportingHFLM(pretrained=model, tokenizer=tokenizer, batch_size=batch_size)
 
 
-def evaluate(
-    lm: ReportingHFLM, settings: Settings, data_dir: Path | None = None, seed: int = 0, label: str = "evaluation"
-) -> dict[str, list[dict]]:
+def evaluate(lm: ReportingHFLM, settings: Settings, seed: int = 0, label: str = "evaluation") -> dict[str, list[dict]]:
     """Generate and score the completions of all benchmarks.
 
     Parameters
@@ -106,8 +103,6 @@ def evaluate(
     lm : HFLM
         The loaded model.
     settings : Settings
-    data_dir : path, optional
-        Folder that holds <benchmark>.jsonl for the generated benchmarks.
     seed : int
         Seed of the sampling.
     label : str
@@ -124,9 +119,7 @@ def evaluate(
         If a benchmark is not known, or if a prompt and its completion do not fit into the model's context.
     """
     metadata = {
-        "data_dir": None if data_dir is None else str(data_dir),
         "data_files": settings.data_files,
-        "revisions": settings.revisions,
         "items": settings.items,
         "samples": settings.samples,
         "seed": settings.seed,

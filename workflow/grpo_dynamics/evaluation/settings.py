@@ -27,9 +27,7 @@ class Settings:
     batch_size : int
         Completions generated at a time. Sampled completions change with it.
     data_files : dict
-        Benchmark to a local file that is read instead of the hub.
-    revisions : dict
-        Benchmark to the revision (commit) of its data set on the hub.
+        Benchmark to the file that holds its problems.
     seed : int
         The study's seed, from which the sampling seed derives.
     """
@@ -41,7 +39,6 @@ class Settings:
     max_completion_length: int = 32
     batch_size: int = 256
     data_files: dict[str, str] = field(default_factory=dict)
-    revisions: dict[str, str] = field(default_factory=dict)
     seed: int = 0
 
     def __post_init__(self) -> None:

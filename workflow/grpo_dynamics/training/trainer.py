@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import torch
 from accelerate.utils import gather_object
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Sampler
 from transformers import TrainerCallback
 from trl import GRPOTrainer
 
@@ -47,6 +48,9 @@ class InstrumentedGRPOTrainer(GRPOTrainer):
         self._token_statistics = TokenStatistics(self.args.epsilon)
         self.step_started = 0.0
         self.add_callback(_StepClock(self))
+
+    def _get_train_sampler(self, dataset=None):
+        return _OrderOfPass(super()._get_train_sampler(dataset), lambda: int(self.state.epoch or 0))
 
     def _calculate_rewards(self, *args, **kwargs):
         per_function = super()._calculate_rewards(*args, **kwargs)  # (all completions, reward functions)
@@ -135,6 +139,30 @@ class InstrumentedGRPOTrainer(GRPOTrainer):
         counted = [reward for index, reward in zip(own, rewards, strict=True) if index < len(self._heldout)]
         counted = gather_object(counted)
         return sum(counted) / len(counted)
+
+
+class _OrderOfPass(Sampler):
+    """TRL's order of prompts, as it is in an uninterrupted run: TRL's own sampler starts over when a run resumes.
+
+    Parameters
+    ----------
+    sampler : RepeatSampler
+        TRL's sampler, which draws a new order for each pass through the prompts.
+    passes : callable
+        Passes that the run has finished.
+    """
+
+    def __init__(self, sampler: Sampler, passes: Callable[[], int]):
+        self._sampler, self._passes = sampler, passes
+
+    def __iter__(self):
+        generator = self._sampler.generator.manual_seed(self._sampler.seed)
+        for _ in range(self._passes()):
+            torch.randperm(self._sampler.num_samples, generator=generator)
+        return iter(self._sampler)
+
+    def __len__(self) -> int:
+        return len(self._sampler)
 
 
 class _StepClock(TrainerCallback):
