@@ -121,7 +121,7 @@ def evaluations(
                 rng = np.random.default_rng([distance, seed or 0, G or 0, sum(map(ord, model))])
                 p = 0.1 + (0 if seed is None else max(gain - decay * distance, 0))
                 rows += [
-                    (model, G, seed, benchmark, str(item), "", 0, "1", "1", "box", float(reward), "text")
+                    (model, G, seed, benchmark, str(item), "", str(item), 0, "1", "1", "box", float(reward), "text")
                     for item, reward in enumerate(rng.binomial(1, p, items))
                 ]
     table = pd.DataFrame(rows, columns=list(EVALUATION_ITEMS.columns))

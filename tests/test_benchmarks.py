@@ -19,7 +19,12 @@ ROWS = [
     ),
     (
         "gsm_plus",
-        {"question": "How high?", "answer": "4.33", "perturbation_type": "numerical substitution", "solution": ""},
+        {
+            "question": "How high?",
+            "answer": "4.33",
+            "perturbation_type": "numerical substitution",
+            "seed_question": "Q",
+        },
         ("0000 numerical substitution", "How high?", "4.33", "numerical substitution"),
     ),
     (
@@ -76,7 +81,19 @@ def test_row_becomes_a_problem(tmp_path, name, row, expected):
     (problem,) = load(name, _write(tmp_path / "rows.jsonl", [row]))
     identifier, question, answer, group = expected
     kind = "latex" if name in ("math500", "olympiadbench") else "number"
-    assert problem == {"id": identifier, "question": question, "answer": answer, "kind": kind, "group": group}
+    expected = {"id": identifier, "question": question, "answer": answer, "kind": kind, "group": group}
+    assert problem == expected | {"cluster": identifier}
+
+
+def test_variants_of_one_question_are_one_cluster(tmp_path):
+    kinds = ("rephrased", "with more digits")
+    rows = [
+        {"question": f"{seed}, {kind}?", "answer": "1", "perturbation_type": kind, "seed_question": f"{seed}? "}
+        for seed in "AB"
+        for kind in kinds
+    ]
+    found = load("gsm_plus", _write(tmp_path / "g.jsonl", rows))
+    assert [problem["cluster"] for problem in found] == ["0000 rephrased"] * 2 + ["0002 rephrased"] * 2
 
 
 def test_every_real_benchmark_is_tried():
@@ -114,12 +131,12 @@ def test_repeated_ids_are_told_apart(tmp_path):
 
 def test_ladder_file_is_taken_as_it_is(tmp_path):
     row = {"id": "nested-3", "question": "How many?", "answer": "12", "kind": "number"}
-    assert load("ladder_nested", _write(tmp_path / "l.jsonl", [row])) == [{**row, "group": ""}]
+    assert load("ladder_nested", _write(tmp_path / "l.jsonl", [row])) == [{**row, "group": "", "cluster": row["id"]}]
 
 
 def test_unscorable_problems_are_named_with_a_reason(tmp_path):
     rows = [
-        {"question": "A?", "answer": answer, "perturbation_type": kind}
+        {"question": "A?", "answer": answer, "perturbation_type": kind, "seed_question": "A"}
         for answer, kind in [("None", "critical thinking"), ("1/4", "digit expansion"), ("4.33", "digit expansion")]
     ]
     reasons = unscorable(load("gsm_plus", _write(tmp_path / "g.jsonl", rows)))

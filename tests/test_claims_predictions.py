@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from simulated import CONFIG, SCHEMAS, bandit_tables
-from simulated_evidence import predictions_table
+from simulated_evidence import attainable_fits, predictions_table
 
 from grpo_dynamics.analysis.claims_predictions import b4, c15
 from grpo_dynamics.analysis.evidence import DOES_NOT_HOLD as FAILS
@@ -25,10 +25,11 @@ def found(**changes) -> SimpleNamespace:
     bandit = bandit_tables()["predictions"]
     if "bandit" in changes:
         bandit = check(bandit.assign(r2=changes.pop("bandit")), SCHEMAS["predictions"])
-    runs = changes.pop("runs", predictions_table())
+    runs, changes_fits = changes.pop("runs", predictions_table()), changes.pop("attainable", {})
     runs = check(runs.assign(**{name: change(runs) for name, change in changes.items()}), RUN_PREDICTIONS)
+    fits = attainable_fits(attainable=changes_fits)
     return SimpleNamespace(
-        run_predictions=runs, predictions=bandit, claims=CONFIG["claims"], analysis=CONFIG["analysis"]
+        run_predictions=runs, predictions=bandit, fits=fits, claims=CONFIG["claims"], analysis=CONFIG["analysis"]
     )
 
 
@@ -43,6 +44,10 @@ FLIPS = [
     (c15, {"r2": of("r2", 0.89, changed="G")}, PARTLY),
     (c15, {"r2": of("r2", 0.89, changed="eta")}, NO),  # half of the targets is not more than half
     (c15, {"r2": of("r2", 0.89)}, NO),
+    # What noise alone explains is no refutation: three of the four targets' own cells, then half of them.
+    (c15, {"r2": of("r2", 0.7), "attainable": {"study": 0.8, "eta_half": 0.8}}, UNTESTED),
+    (c15, {"r2": of("r2", 0.7), "attainable": {"eta_half": 0.8}}, NO),
+    (c15, {"r2": of("r2", 0.89, changed="G"), "attainable": {"study": 0.8}}, PARTLY),
     (c15, {"r2": of("r2", 0.1, variant="study", G=16)}, YES),  # in sample
     (c15, {"r2": of("r2", 0.1, "flow")}, YES),
     (c15, {"r2": of("r2", 0.1, changed="G"), "changed": lambda f: f["changed"].replace("G", "neither")}, YES),

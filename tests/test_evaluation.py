@@ -6,12 +6,14 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 
 from grpo_dynamics import tables
 from grpo_dynamics.evaluation.settings import Settings
-from grpo_dynamics.evaluation.summary import item_table, summarise
+from grpo_dynamics.evaluation.summary import clustered_error, item_table, summarise, summarise_groups
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,?!+-*/=#\n\\{}'"
 
@@ -55,7 +57,7 @@ def checkpoint(tmp_path_factory) -> Path:
 def _sample(item: str, reward: float | None, found_by: str, sample: int = 0) -> dict:
     answer = None if found_by in ("none", "unscorable") else "7"
     return {
-        "doc": {"id": item, "group": "", "sample": sample, "answer": "7"},
+        "doc": {"id": item, "group": "", "cluster": item, "sample": sample, "answer": "7"},
         "score": {"reward": reward, "answer": answer, "found_by": found_by},
         "resps": [["#### 7"]],
     }
@@ -85,6 +87,38 @@ def test_summary_counts_problems_and_not_samples():
     assert near["no_answer_share"] == pytest.approx(1 / 6)
     assert (near["distance"], far["distance"]) == (0, 1)
     assert far["accuracy"] == 0 and pd.isna(far["standard_error"]) and far["no_answer_share"] == 1
+
+
+def test_standard_error_is_over_questions_and_not_over_their_variants():
+    """Against statsmodels' cluster-robust error of a mean, and the ordinary one where every problem stands alone."""
+    rng = np.random.default_rng(0)
+    clusters = pd.Series(np.repeat(np.arange(12), 1 + np.arange(12) % 4)).astype(str)
+    values = pd.Series((rng.random(len(clusters)) < 0.5).astype(float))
+    model = sm.OLS(values, np.ones(len(values)))
+    robust = model.fit(cov_type="cluster", cov_kwds={"groups": clusters.astype(int), "use_correction": False})
+    assert clustered_error(values, clusters) == pytest.approx(robust.bse.iloc[0] * np.sqrt(12 / 11))
+    assert clustered_error(values, pd.Series(values.index)) == pytest.approx(values.sem())
+    assert math.isnan(clustered_error(values, pd.Series("one", index=values.index)))
+
+
+def test_summary_of_groups():
+    """Accuracy by kind of problem; a kind that cannot be scored is counted and has none."""
+    kinds = {"a": "digits", "b": "digits", "c": "missing"}
+    rows = [_sample("a", 1.0, "box"), _sample("b", 0.0, "none"), _sample("c", None, "unscorable")]
+    for row in rows:
+        row["doc"] |= {"group": kinds[row["doc"]["id"]]}
+    base = item_table({"plus": rows, "plain": [_sample("a", 1.0, "box")]}, "tiny", None, None)
+    trained = item_table({"plus": rows}, "tiny", 4, 0)
+    items = tables.check(pd.concat([base, trained], ignore_index=True), tables.EVALUATION_ITEMS)
+    found = tables.check(summarise_groups(items), tables.EVALUATIONS_BY_GROUP)
+    assert found["G"].isna().tolist() == [True, True, False, False] and set(found["benchmark"]) == {"plus"}
+    digits, missing = found[found["seed"] == 0].to_dict("records")
+    assert (digits["group"], digits["items"], digits["accuracy"], digits["no_answer_share"]) == ("digits", 2, 0.5, 0.5)
+    assert digits["standard_error"] == pytest.approx(0.5)
+    assert (missing["group"], missing["items"], missing["unscorable"]) == ("missing", 0, 1)
+    assert math.isnan(missing["accuracy"]) and math.isnan(missing["standard_error"])
+    plain = item_table({"plain": [_sample("a", 1.0, "box")]}, "tiny", None, None)
+    assert tables.check(summarise_groups(plain), tables.EVALUATIONS_BY_GROUP).empty
 
 
 def test_summary_refuses_a_benchmark_without_scores():

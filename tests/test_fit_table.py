@@ -14,7 +14,7 @@ from grpo_dynamics.analysis.bootstrap import bootstrap_intervals, resample
 from grpo_dynamics.analysis.calibration import calibrate, simulate
 from grpo_dynamics.analysis.fit_table import aicc, covered_at, f_test, fit_runs, fit_series, fitted_curve, identify
 from grpo_dynamics.analysis.fits import fit
-from grpo_dynamics.analysis.intervals import r_squared
+from grpo_dynamics.analysis.intervals import attainable_r2, r_squared
 from grpo_dynamics.analysis.noise import covariance
 from grpo_dynamics.analysis.profile import noise_of, profile_interval
 from grpo_dynamics.analysis.series import STUDY, with_variants
@@ -100,6 +100,25 @@ def test_bootstrap_is_reproducible_and_open_where_zeta_is():
     first, again = (bootstrap_intervals(found, 200, 10, 0.95, seed=1) for _ in range(2))
     assert first == again
     assert first["zeta"][1] == first["w0"][1] == np.inf
+
+
+@pytest.mark.parametrize(("end", "noise"), [(0.9, 0.05), (0.4, 0.05), (0.12, 0.02)])
+def test_attainable_r2_is_that_of_the_true_curve(end, noise):
+    """With noise of known size around a known rise; the standard error of its variance from 600 differences is 5 %."""
+    t = np.arange(600.0)
+    truth = three_phase(t, 0.1, end, 0.05, 1.5)
+    found, exact = [], []
+    for seed in range(20):
+        y = truth + np.random.default_rng(seed).normal(0, noise, len(t))
+        found.append(attainable_r2(y))
+        exact.append(r_squared(y, truth))
+    assert np.mean(found) == pytest.approx(np.mean(exact), abs=0.01)
+
+
+def test_attainable_r2_of_special_series():
+    assert attainable_r2(np.array([0.0, 1.0, 0.0, 1.0])) == 0  # nothing but noise
+    assert attainable_r2(np.array([0.0, 0.5, 1.0])) == pytest.approx(1 - 3 * 0.25 / 2 / 0.5)
+    assert np.isnan(attainable_r2(np.ones(5))) and np.isnan(attainable_r2(np.array([0.0, 1.0])))
 
 
 def test_statistics():

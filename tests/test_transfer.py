@@ -101,6 +101,57 @@ def test_errors_of_a_mean_have_students_distribution(n):
     assert stats.kstest(drawn, expected.cdf).pvalue > 0.01
 
 
+def test_errors_of_variants_are_those_of_their_questions():
+    """Seven equal variants of 40 questions say no more than the questions; apart, they would say sqrt(7) times more."""
+    rng = np.random.default_rng(2)
+    questions = rng.normal(size=(1, 40))
+    of_runs, of_questions = weights(rng, 5, 1), weights(rng, 5, 40)
+    alone = mean_errors(questions, of_runs, of_questions, np.arange(40))
+    variants = mean_errors(np.repeat(questions, 7, axis=1), of_runs, of_questions, np.repeat(np.arange(40), 7))
+    np.testing.assert_allclose(variants, alone)
+    np.testing.assert_allclose(alone, of_questions @ (questions[0] - questions.mean()))
+    # Of unequal size: a question with three variants counts three times.
+    sizes = np.arange(40) % 3 + 1
+    paired, cluster = np.repeat(questions, sizes, axis=1), np.repeat(np.arange(40), sizes)
+    deviation = sizes * (questions[0] - paired.mean()) * 40 / sizes.sum()
+    np.testing.assert_allclose(mean_errors(paired, of_runs, of_questions, cluster), of_questions @ deviation)
+
+
+def test_variants_of_one_question_widen_the_interval():
+    """Four copies of 60 problems: the interval of the 60, and not one of half its width."""
+    table, items = evaluations(models=("llama",), sizes=(4,), seeds=(0,))
+    single, _ = transfer(table, items, OPTIONS, seed=1)
+    copies = pd.concat([items.assign(item=items["item"] + f" {copy}") for copy in range(4)], ignore_index=True)
+    several, _ = transfer(table, copies, OPTIONS, seed=1)
+    np.testing.assert_allclose(several[["gain", "low", "high", "p"]], single[["gain", "low", "high", "p"]])
+    assert (several["items"] == 240).all()
+
+
+def test_completions_without_an_answer_are_counted_before_and_after():
+    table, items = evaluations(models=("llama",), sizes=(4,), seeds=(0, 1), items=10)
+    items.loc[(items["item"] == "3") & items["seed"].isna(), ["found_by", "reward"]] = "none", 0.0
+    items.loc[(items["item"] == "4") & (items["seed"] == 1), ["found_by", "reward"]] = "none", 0.0
+    items.loc[items["item"] == "5", ["found_by", "reward"]] = "unscorable", np.nan
+    found, _ = transfer(table, items, OPTIONS, seed=1)
+    assert found["no_answer_base"].to_numpy() == pytest.approx(1 / 9)
+    assert found["no_answer_final"].to_numpy() == pytest.approx(1 / 18)
+
+
+def test_a_gain_in_distribution_that_may_be_none_gives_no_robustness():
+    """One model gains on the training task beyond doubt, one by chance: only the first has a ratio, and no rival."""
+    table, items = evaluations(models=("llama", "qwen2"), sizes=(4,), seeds=(0, 1, 2))
+    inside = (items["model"] == "qwen2") & (items["benchmark"] == "ladder") & items["seed"].notna()
+    base = items[(items["model"] == "qwen2") & (items["benchmark"] == "ladder") & items["seed"].isna()]
+    items.loc[inside, "reward"] = items.loc[inside, "item"].map(base.set_index("item")["reward"])
+    first_wrong = base.loc[base["reward"] == 0, "item"].iloc[0]
+    items.loc[inside & (items["item"] == first_wrong), "reward"] = 1.0
+    _, summary = transfer(table, items, OPTIONS, seed=1)
+    llama, qwen2 = summary.set_index("model").loc[["llama", "qwen2"]].to_dict("records")
+    assert llama["gain_in_low"] > 0 and np.isfinite(llama["robustness"])
+    assert qwen2["gain_in"] == pytest.approx(1 / 60) and qwen2["gain_in_low"] < 0
+    assert np.isnan(qwen2["robustness"]) and np.isnan(llama["lead"])
+
+
 def test_one_run_shows_no_error_between_runs():
     assert not weights(np.random.default_rng(0), 5, 1).any()
 
@@ -140,7 +191,7 @@ def test_coverage_and_level_with_four_runs_and_200_problems(truth):
     expected, covered, small = expected_gain(*truth), 0, 0
     for _ in range(1000):
         paired = simulated(rng, 4, 200, *truth)
-        error = mean_errors(paired, of_runs, of_problems)
+        error = mean_errors(paired, of_runs, of_problems, np.arange(200))
         low, high = around(paired.mean(), error, 0.05)
         covered += low <= expected <= high
         small += p_value(paired.mean() - expected, error) < 0.05
@@ -235,12 +286,13 @@ def test_robustness_covers_the_true_ratio():
     """Gains of 0.5 and 0.2 in and out of distribution, whose errors share the runs."""
     rng, covered = np.random.default_rng(5), 0
     of_runs, of_problems, of_others = weights(rng, 1000, 4), weights(rng, 1000, 200), weights(rng, 1000, 200)
+    single = np.arange(200)
     for _ in range(500):
         skill = rng.normal(0, 0.1, (4, 1))
         inside = 0.5 + skill + rng.normal(0, 0.5, 200) + rng.normal(0, 0.3, (4, 200))
         outside = 0.2 + 0.3 * skill + rng.normal(0, 0.5, 200) + rng.normal(0, 0.3, (4, 200))
-        over = inside.mean() + mean_errors(inside, of_runs, of_problems)
-        under = outside.mean() + mean_errors(outside, of_runs, of_others)
+        over = inside.mean() + mean_errors(inside, of_runs, of_problems, single)
+        under = outside.mean() + mean_errors(outside, of_runs, of_others, single)
         low, high = interval(under / over, 0.05)
         covered += low <= 0.4 <= high
     assert 0.93 <= covered / 500 <= 0.99

@@ -88,6 +88,7 @@ CHECKPOINT = {
 
 ITEM = column(str, "the problem's id in its benchmark")
 GROUP = column(str, "kind of problem within its benchmark (GSM-Plus: the perturbation); empty elsewhere", nullable=True)
+CLUSTER = column(str, "shared by the variants of one question (GSM-Plus: eight); else the problem's id")
 
 EVALUATION_ITEMS = schema(
     "evaluation items",
@@ -95,6 +96,7 @@ EVALUATION_ITEMS = schema(
         **CHECKPOINT,
         "item": ITEM,
         "group": GROUP,
+        "cluster": CLUSTER,
         "sample": column("Int64", "index of the sampled completion, from 0", NOT_NEGATIVE),
         "gold": column(str, "right answer"),
         "answer": column(str, "answer found in the completion; empty if none", nullable=True),
@@ -113,6 +115,10 @@ EVALUATION_ITEMS = schema(
     unique=["model", "G", "seed", "benchmark", "item", "sample"],
 )
 
+STANDARD_ERROR = column(
+    float, "of the accuracy, over clusters of problems; empty for fewer than two clusters", nullable=True
+)
+
 EVALUATIONS = schema(
     "evaluations",
     {
@@ -121,12 +127,31 @@ EVALUATIONS = schema(
         "items": column("Int64", "scored problems", NOT_NEGATIVE),
         "samples": column("Int64", "completions per problem", POSITIVE),
         "accuracy": column(float, "mean reward over problems and samples", SHARE),
-        "standard_error": column(float, "of the accuracy, over problems; empty for fewer than two", nullable=True),
+        "standard_error": STANDARD_ERROR,
         "no_answer_share": column(float, "share of completions without an answer", SHARE),
         "unscorable": column("Int64", "problems whose gold answer does not score as right", NOT_NEGATIVE),
         "timeouts": column("Int64", "completions whose comparison timed out", NOT_NEGATIVE),
     },
     unique=["model", "G", "seed", "benchmark"],
+)
+
+EVALUATIONS_BY_GROUP = schema(
+    "evaluations by group",
+    {
+        **CHECKPOINT,
+        "group": column(str, "kind of problem within the benchmark"),
+        "items": column("Int64", "scored problems", NOT_NEGATIVE),
+        "accuracy": column(
+            float, "mean reward over problems and samples; empty if none is scored", SHARE, nullable=True
+        ),
+        "standard_error": STANDARD_ERROR,
+        "no_answer_share": column(
+            float, "share of completions without an answer; empty as above", SHARE, nullable=True
+        ),
+        "unscorable": column("Int64", "problems whose gold answer does not score as right", NOT_NEGATIVE),
+        "timeouts": column("Int64", "completions whose comparison timed out", NOT_NEGATIVE),
+    },
+    unique=["model", "G", "seed", "benchmark", "group"],
 )
 
 BENCHMARK_CHECKS = schema(

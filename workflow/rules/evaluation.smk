@@ -1,5 +1,6 @@
 # Evaluation: every base model and every run's last checkpoint, on all benchmarks of the config.
-# Makes evaluations.csv (accuracies) and evaluations/items.parquet (every completion). Target: evaluations.
+# Makes evaluations.csv and evaluations_by_group.csv (accuracies) and evaluations/items.parquet (every completion).
+# Target: evaluations.
 
 # The files are named and their revisions left out: where a file comes from is the business of its download.
 EVALUATION = {name: value for name, value in config["evaluation"].items() if name != "revisions"}
@@ -72,8 +73,10 @@ rule evaluations:
         script=f"{SCRIPTS}/evaluations.py",
         summaries=evaluated("summary.csv"),
         completions=evaluated("items.parquet"),
+        code=code("evaluation/summary.py"),
     output:
         evaluations=f"{RESULTS}/evaluations.csv",
+        groups=f"{RESULTS}/evaluations_by_group.csv",
         completions=f"{RESULTS}/evaluations/items.parquet",
     log:
         f"{RESULTS}/logs/evaluation/evaluations.log",
@@ -89,5 +92,5 @@ rule evaluations:
     message:
         "Collecting the evaluations of all checkpoints"
     shell:
-        "python {input.script:q} --evaluations {output.evaluations:q} --items {output.completions:q} "
+        "python {input.script:q} --evaluations {output.evaluations:q} --groups {output.groups:q} --items {output.completions:q} "
         "{params.folders:q} > {log:q} 2>&1"

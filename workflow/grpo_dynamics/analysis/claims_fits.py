@@ -51,10 +51,13 @@ def _beside(fits: pd.DataFrame, curve: str, rows: pd.DataFrame) -> pd.DataFrame:
     "C1",
     "The three-phase law fits the training reward of every cell (model x G).",
     "Reproduced if R^2 >= {r2_floor} on the raw mean over seeds in every fitted cell; partly if in more than "
-    "{majority:.0%} of them. Cells without a fit (too short) are counted, not judged. The R^2 of a running mean over "
-    "{smoothing} rewards, of single runs and of the overdamped law (zeta >= 1) stand beside it and do not count.",
-    "R^2 also depends on the number of completions per step: fewer make a noisier curve. A good fit does not show "
-    "inertia: the mean-field flow without momentum is sigmoid too (B5). " + OWN_RUNS,
+    "{majority:.0%} of them; not reproduced if in no more than that, even if those counted in whose noise leaves no "
+    "curve, not even the true one, such an R^2; otherwise undecided, which counts as not tested. Cells without a fit "
+    "(too short) are counted, not judged. The R^2 of a running mean over {smoothing} rewards, of single runs and of the "
+    "overdamped law (zeta >= 1) stand beside it and do not count.",
+    "R^2 also depends on the number of completions per step: fewer make a noisier curve. The attainable R^2 takes as "
+    "noise what is independent from step to step. A good fit does not show inertia: the mean-field flow without "
+    "momentum is sigmoid too (B5). " + OWN_RUNS,
 )
 def c1(evidence: Evidence) -> Finding:
     cells, runs, unfitted = _fitted(evidence.fits, "r2")
@@ -62,20 +65,22 @@ def c1(evidence: Evidence) -> Finding:
         return Finding(NOT_TESTED, unfitted)
     floor = evidence.claims["r2_floor"]
     reached = int((cells["r2"] >= floor).sum())
+    out_of_reach = int(((cells["r2"] < floor) & (cells["r2_attainable"] < floor)).sum())
     worst = cells.loc[cells["r2"].idxmin()]
     low, high = r2_interval(worst["r2"], worst["n_effective"], evidence.analysis["alpha"])
     overdamped = _beside(evidence.fits, "law_overdamped", cells)["r2"]
     numbers = (
         f"{of(reached, len(cells), 'fitted cells')} reach R^2 >= {floor:g}, {unfitted}; lowest "
-        f"{span(worst['r2'], low, high)} ({worst['model']}, G = {worst['G']}, n = {worst['n']} rewards); overdamped "
-        f"law {extent(overdamped)}; on the running mean {extent(cells['r2_smoothed'])}"
+        f"{span(worst['r2'], low, high)} ({worst['model']}, G = {worst['G']}, n = {worst['n']} rewards), where "
+        f"{worst['r2_attainable']:.3g} is attainable; noise keeps {of(out_of_reach, len(cells), 'cells')} below it "
+        f"whatever the curve; overdamped law {extent(overdamped)}; on the running mean {extent(cells['r2_smoothed'])}"
     )
     if len(runs):
         numbers += (
             f"; single runs {runs['r2'].min():.3g} to {runs['r2'].max():.3g}, median {runs['r2'].median():.3g}, "
             f"{of(int((runs['r2'] >= floor).sum()), len(runs), 'at or above it')}"
         )
-    return Finding(all_or_some(reached, len(cells), evidence.claims["majority"]), numbers)
+    return Finding(all_or_some(reached, len(cells), evidence.claims["majority"], undecided=out_of_reach), numbers)
 
 
 @claim(
@@ -84,8 +89,10 @@ def c1(evidence: Evidence) -> Finding:
     "Reproduced if in every fitted cell's mean the law's AICc is lower and the F-test (effective points) has "
     "p < {alpha}, Holm-adjusted over the cells, and over runs the fall of the squared residual per step is larger in "
     "the first {early_share:.0%} than later, with a {level} interval above 0; partly if the AICc is lower in more than "
-    "{majority:.0%} of the fitted cells. Cells without a fit are counted, not judged. Forecasts from the first "
-    "{forecast_share:.0%} stand beside it.",
+    "{majority:.0%} of the fitted cells; not reproduced if in no more than that, even if those counted in which the "
+    "data leave zeta open: no profile interval, or one that begins below {zeta_exponential}, from where the law is an "
+    "exponential to within 1 % of the rise; otherwise undecided, which counts as not tested. Cells without a fit are "
+    "counted, not judged. Forecasts from the first {forecast_share:.0%} stand beside it.",
     "Shows that the curve is sigmoid, not why: logistic growth and the mean-field flow are sigmoid without inertia "
     "(B5). AICc takes the residuals as independent, which favours the law.",
 )
@@ -96,6 +103,7 @@ def c2(evidence: Evidence) -> Finding:
     alpha = evidence.analysis["alpha"]
     delta = _beside(evidence.fits, "exponential", cells)["aicc"] - cells["aicc"]
     better = delta > 0
+    left_open = ~better & ~(cells["zeta_low"] >= evidence.claims["zeta_exponential"])  # also without an interval
     untested = int(cells["f_p_effective"].isna().sum())
     p = multipletests(cells["f_p_effective"].fillna(1.0), method="holm")[1]
     clear = better & (p < alpha)
@@ -106,11 +114,12 @@ def c2(evidence: Evidence) -> Finding:
     mean, low, high = t_interval((early - late).to_numpy(float), alpha)
     numbers = (
         f"AICc lower in {of(int(better.sum()), len(cells), 'fitted cells')}, F-test significant too in "
-        f"{int(clear.sum())} (no test in {untested}), {unfitted}; AICc of exponential minus law {extent(delta)}; fall "
+        f"{int(clear.sum())} (no test in {untested}), {unfitted}; of the others {int(left_open.sum())} leave zeta open; AICc of exponential minus law {extent(delta)}; fall "
         f"of the squared residual per step, early minus late: {span(mean, low, high)} (n = {len(runs)} runs); "
         + _forecasts(evidence, cells, ("law", "exponential"))
     )
-    verdict = all_or_some(int(better.sum()), len(cells), evidence.claims["majority"])
+    open_cells = int(left_open.sum())
+    verdict = all_or_some(int(better.sum()), len(cells), evidence.claims["majority"], undecided=open_cells)
     if verdict == REPRODUCED and not (clear.all() and low > 0):
         verdict = PARTLY
     return Finding(verdict, numbers)

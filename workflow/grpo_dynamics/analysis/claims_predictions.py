@@ -54,6 +54,15 @@ def _calibrations(predictions: pd.DataFrame) -> list[str]:
     return [f"calibrated on {', '.join(parts)}"] * bool(parts) + lacking
 
 
+def _attainable(fits: pd.DataFrame, targets: pd.DataFrame) -> pd.Series:
+    """R^2 that the true curve would have on each target's mean over seeds, in the order of `targets`."""
+    key = ["variant", "model", "G"]
+    rows = fits[(fits["series"] == "mean") & (fits["curve"] == "law")]
+    return (
+        targets[key].merge(rows[[*key, "r2_attainable"]], on=key, how="left").set_axis(targets.index)["r2_attainable"]
+    )
+
+
 def _bandit(rows: pd.DataFrame, floor: float) -> tuple[float, list[str]]:
     """Share of the bandit's own predictions that are good, NaN for none, and the numbers."""
     sampled, mean_field = rows["G"].notna(), rows["calibration"] == "mean field"
@@ -112,7 +121,8 @@ def _networks(predictions: pd.DataFrame, targets: pd.DataFrame, floor: float) ->
     "predicted (the mean field for its deterministic trajectories, the exact drift of finite groups for sampled "
     "groups). Reproduced if R^2 >= {prediction_r2} in every target of the runs and in more than {majority:.0%} of the "
     "bandit's predictions; partly if in more than {majority:.0%} of the targets, or of the bandit's predictions where "
-    "the runs have no target; otherwise not reproduced. What the mean field's K and p* predict of sampled groups, as "
+    "the runs have no target; not reproduced if in no more than that, even if those targets counted in whose noise "
+    "leaves no curve, not even the true one, such an R^2; otherwise undecided, which counts as not tested. What the mean field's K and p* predict of sampled groups, as "
     "the leading order has it, stands beside it and does not count. Intervals (moving blocks of steps) have level "
     "{level} each.",
     "Settings and cells are chosen and not drawn at random, so that a share of them has no interval. R^2 also falls "
@@ -128,10 +138,13 @@ def c15(evidence: Evidence) -> Finding:
         if np.isnan(bandit):
             return Finding(NOT_TESTED, "; ".join(numbers))
         return Finding(PARTLY if bandit > majority else NOT_REPRODUCED, "; ".join(numbers))
-    verdict = all_or_some(int((targets["r2"] >= floor).sum()), len(targets), majority)
+    good = targets["r2"] >= floor
+    hidden = ~good & (_attainable(evidence.fits, targets) < floor)
+    verdict = all_or_some(int(good.sum()), len(targets), majority, undecided=int(hidden.sum()))
     if verdict == REPRODUCED and not bandit > majority:
         verdict = PARTLY
-    return Finding(verdict, "; ".join([*_networks(evidence.run_predictions, targets, floor), *numbers]))
+    noise = f"noise keeps {of(int(hidden.sum()), len(targets), 'targets')} below it whatever the curve"
+    return Finding(verdict, "; ".join([*_networks(evidence.run_predictions, targets, floor), noise, *numbers]))
 
 
 @claim(

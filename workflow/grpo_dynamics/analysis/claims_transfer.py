@@ -27,7 +27,10 @@ _SEVERAL = "Intervals of single models are not adjusted for the number of models
     "Training transfers positively to the other benchmarks.",
     "Reproduced if every model's mean gain over them has a {level} interval (over runs and problems) above 0, more "
     "than {majority:.0%} of the single gains (model x G x benchmark) are positive with p < {alpha} (Holm over the "
-    "benchmarks of a cell), and none is negative so; partly if some model's mean gain has; otherwise not reproduced.",
+    "benchmarks of a cell), and none is negative so; partly if some model's mean gain has; not reproduced if every "
+    "model's interval ends below {transfer_margin}, a gain that counts as none; otherwise undecided, which counts as "
+    "not tested. Gains that are matched by a fall of the completions without an answer may be learnt form and not "
+    "learnt mathematics; they are counted, not judged.",
     _GIVEN + _SEVERAL + OWN_RUNS,
 )
 def c6(evidence: Evidence) -> Finding:
@@ -44,10 +47,18 @@ def c6(evidence: Evidence) -> Finding:
         f"{row.runs} runs)"
         for row in summary.itertuples()
     )
-    numbers += f"; significantly positive {of(up, len(single), 'single gains')}, significantly negative {down}"
+    answered = clear & (single["gain"] > 0) & (single["no_answer_base"] - single["no_answer_final"] >= single["gain"])
+    numbers += (
+        f"; significantly positive {of(up, len(single), 'single gains')}, of these {int(answered.sum())} matched by a "
+        f"fall of the completions without an answer; significantly negative {down}"
+    )
     if positive.all() and down == 0 and up > evidence.claims["majority"] * len(single):
         return Finding(REPRODUCED, numbers)
-    return Finding(PARTLY if positive.any() else NOT_REPRODUCED, numbers)
+    if positive.any():
+        return Finding(PARTLY, numbers)
+    if (summary["gain_out_high"] < evidence.claims["transfer_margin"]).all():
+        return Finding(NOT_REPRODUCED, numbers)
+    return Finding(NOT_TESTED, f"{numbers}; undecided: no interval above 0, nor all of them below a gain that matters")
 
 
 @claim(
@@ -57,8 +68,9 @@ def c6(evidence: Evidence) -> Finding:
     "falls if the {level} intervals over runs and problems of its Spearman correlation with distance and of the gain "
     "on the nearest minus that on the farthest benchmark lie below and above 0. Reproduced if every model's does, and "
     "no more than {alpha} of all orders of the benchmarks correlate as strongly (permutation test, one-sided, Holm "
-    "over models); partly if some model's falls; otherwise not reproduced. Not tested with so few benchmarks that the "
-    "permutation test cannot reach {alpha}.",
+    "over models); partly if some model's falls; not reproduced if every model has one of the two intervals on the other "
+    "side of 0; otherwise undecided, which counts as not tested, as do so few benchmarks that the permutation test "
+    "cannot reach {alpha}.",
     "Other orders are possible. Gains that nearly tie draw the correlation's interval towards 0, so that only its end "
     "nearer to 0 is a bound. " + _GIVEN + _SEVERAL,
 )
@@ -78,7 +90,8 @@ def c7(evidence: Evidence) -> Finding:
     if len(summary) > alpha * math.factorial(int(summary["benchmarks"].min())):
         return Finding(NOT_TESTED, f"{numbers}; too few benchmarks for the permutation test to reach {alpha:g}")
     falls = (summary["rank_high"] < 0) & (summary["gain_near_low"] > 0)
-    verdict = all_or_some(int(falls.sum()), len(summary))
+    rises = (summary["rank_low"] > 0) | (summary["gain_near_high"] < 0)
+    verdict = all_or_some(int(falls.sum()), len(summary), undecided=int((~falls & ~rises).sum()))
     if verdict == REPRODUCED and not (summary["rank_p_holm"] < alpha).all():
         verdict = PARTLY
     return Finding(verdict, numbers)
@@ -87,9 +100,10 @@ def c7(evidence: Evidence) -> Finding:
 @claim(
     "C8",
     "The distilled model transfers most robustly.",
-    "Robustness = mean gain out of distribution / gain in distribution, each the mean over G. A model's lead is its "
+    "Robustness = mean gain out of distribution / gain in distribution, each the mean over G, for models whose gain in "
+    "distribution has a {level} interval above 0. A model's lead is its "
     "robustness minus that of the most robust other model; its {level} interval is that of the smallest difference "
-    "from any other model. Reproduced if a distilled model's lies above 0; partly if the lead is positive but the "
+    "from any other model. Reproduced if a distilled model's lies above 0; partly if the lead is positive but its "
     "interval reaches 0; not reproduced if every distilled model's interval lies below 0; otherwise not decided, which "
     "counts as not tested.",
     "Where one distilled model is compared with other families, family and distillation cannot be told apart. "
@@ -112,8 +126,8 @@ def c8(evidence: Evidence) -> Finding:
     best = distilled.loc[distilled["lead"].idxmax()]
     if best["lead_low"] > 0:
         return Finding(REPRODUCED, numbers)
-    if best["lead"] > 0:
+    if best["lead"] > 0 and math.isfinite(best["lead_low"]):
         return Finding(PARTLY, numbers)
     if (distilled["lead_high"] < 0).all():
         return Finding(NOT_REPRODUCED, numbers)
-    return Finding(NOT_TESTED, f"{numbers}; undecided: another model leads, and the interval reaches 0 or is missing")
+    return Finding(NOT_TESTED, f"{numbers}; undecided: an interval reaches 0 or is missing")

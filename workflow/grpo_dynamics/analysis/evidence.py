@@ -126,14 +126,17 @@ def extent(values: pd.Series, digits: int = 3) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def all_or_some(part: int, whole: int, some: float = 0.0, words: Sequence[str] = PAPER) -> str:
+def all_or_some(part: int, whole: int, some: float = 0.0, words: Sequence[str] = PAPER, undecided: int = 0) -> str:
     """The first of `words` when all agree, partly when more than the share `some` do, else not; not tested without any.
 
-    `words` are PAPER or BEYOND.
+    Nor is it tested where those that are undecided, of those that do not agree, could still make it partly: noise that
+    hides an effect is no refutation. `words` are PAPER or BEYOND.
     """
     full, partly, no, untested = words
     if whole == 0:
         return untested
     if part == whole:
         return full
-    return partly if part > some * whole else no
+    if part > some * whole:
+        return partly
+    return untested if part + undecided > some * whole else no

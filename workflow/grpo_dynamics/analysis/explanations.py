@@ -27,7 +27,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "numbers off a fit.",
             NOT_REPRODUCED: "In too many cells here it did not, so do not summarise a run by this curve without "
             "checking the fit.",
-            NOT_TESTED: "No cell here could be fitted, so this study gives no reason to use the curve or to avoid it.",
+            NOT_TESTED: "No cell here could be fitted, or the rewards are too noisy to tell, so this study gives no "
+            "reason to use the curve or to avoid it.",
         },
     ),
     "C2": (
@@ -37,9 +38,10 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             REPRODUCED: "Here it did in every cell, so do not judge the first part of a run by an exponential fit.",
             PARTLY: "Here it did in part or not clearly, so fit both to your own run and keep the simpler one where "
             "they are about as good.",
-            NOT_REPRODUCED: "Here it did so in too few cells, so the exponential, with one parameter less, is enough "
-            "for runs like these.",
-            NOT_TESTED: "No cell here could be fitted by both, so this study does not say which of them to use.",
+            NOT_REPRODUCED: "Here it did so in too few cells, and in the others there is no slow start to speak of, so "
+            "the exponential, with one parameter less, is enough for runs like these.",
+            NOT_TESTED: "Here the rewards do not tell, since in too many cells both curves describe them about equally "
+            "well, so keep the simpler one where you need no more, and do not take it as proof that runs start fast.",
         },
     ),
     "C3": (
@@ -89,9 +91,10 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "is to be expected, but how much has to be measured.",
             PARTLY: "Here at least one model did on average, but not every model, or not on most benchmarks, or with "
             "a clear loss on one, so evaluate each benchmark that you care about.",
-            NOT_REPRODUCED: "Here no model clearly did on average, so do not count on training on one task to help "
-            "with others.",
-            NOT_TESTED: "No other benchmark was evaluated here, so measure it before you count on it.",
+            NOT_REPRODUCED: "Here no model did on average, or by too little to matter, so do not count on training on one "
+            "task to help with others.",
+            NOT_TESTED: "No other benchmark was evaluated here, or too few problems and runs to tell, so measure it "
+            "before you count on it.",
         },
     ),
     "C7": (
@@ -101,10 +104,10 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "improve.",
             PARTLY: "Here the gain fell for some models only, or about as clearly as many an arbitrary order of these "
             "benchmarks would have shown, so distance is a rough guide to where a gain will appear.",
-            NOT_REPRODUCED: "Here it fell clearly for no model, so do not infer from how alike a benchmark is how "
-            "much it will gain.",
-            NOT_TESTED: "There are too few benchmarks here to tell, or their gains do not differ, so this study does "
-            "not say where to expect a gain.",
+            NOT_REPRODUCED: "Here it did for no model, and each gained more on benchmarks far from it, so do not infer "
+            "from how alike a benchmark is how much it will gain.",
+            NOT_TESTED: "There are too few benchmarks, problems or runs here to tell, or the gains do not differ, so "
+            "this study does not say where to expect a gain.",
         },
     ),
     "C8": (
@@ -117,8 +120,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "model for this reason alone.",
             NOT_REPRODUCED: "Here another model clearly carried over more than any distilled one, so distillation by "
             "itself is no reason to expect better transfer.",
-            NOT_TESTED: "Here no distilled model could be compared, or the order of the models stayed open, so this "
-            "study gives no reason to prefer one.",
+            NOT_TESTED: "Here no distilled model could be compared, too few models gained on the training task itself, or "
+            "the order of the models stayed open, so this study gives no reason to prefer one.",
         },
     ),
     "C9": (
@@ -209,7 +212,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "narrow down the settings and a run to confirm them.",
             NOT_REPRODUCED: "Here it mostly could not, so make a trial run before you rely on a curve computed "
             "beforehand.",
-            NOT_TESTED: "Nothing was predicted here, so this study gives no reason to rely on such a curve.",
+            NOT_TESTED: "Nothing was predicted here, or the rewards are too noisy to tell, so this study gives no reason "
+            "to rely on such a curve.",
         },
     ),
     "C16": (

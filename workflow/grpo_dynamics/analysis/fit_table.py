@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from grpo_dynamics import seeds
 from grpo_dynamics.analysis.bootstrap import bootstrap_intervals
 from grpo_dynamics.analysis.fits import Fit, fit
-from grpo_dynamics.analysis.intervals import r_squared
+from grpo_dynamics.analysis.intervals import attainable_r2, r_squared
 from grpo_dynamics.analysis.problem import curve
 from grpo_dynamics.analysis.profile import noise_of, profile_interval
 from grpo_dynamics.analysis.series import all_series
@@ -147,6 +147,7 @@ def describe(found: Fit, options: dict) -> dict:
             "curve": found.problem.curve,
             "parameters": p,
             "r2": r_squared(y, found.fitted),
+            "r2_attainable": attainable_r2(y),
             "r2_smoothed": r_squared(smoothed, found.fitted),
             "r2_early": r_squared(y[early], found.fitted[early]),
             "sse": found.sse,

@@ -13,6 +13,19 @@ def r_squared(y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         return np.where(total > 0, 1 - np.sum((y - predicted) ** 2, axis=-1) / total, np.nan)
 
 
+def attainable_r2(y: np.ndarray) -> float:
+    """R^2 that the true curve behind a noisy series would have on it; NaN for fewer than three or constant points.
+
+    1 - n s^2 / SST, where s^2, half of the mean squared difference of successive points (von Neumann et al. 1941), is
+    the variance of noise that is independent from point to point, whatever the curve, as long as it changes little from
+    one point to the next. Autocorrelated noise is in part taken for the curve, so that the value is an upper limit.
+    """
+    total = float(np.sum((y - np.mean(y)) ** 2))
+    if len(y) < 3 or total == 0:
+        return float("nan")
+    return max(1 - len(y) * float(np.mean(np.diff(y) ** 2)) / 2 / total, 0.0)
+
+
 def r2_interval(r2: float, n: float, alpha: float) -> tuple[float, float]:
     """Interval of R^2 by Fisher's transform of R, with n (effective) points; for a curve in time it is conservative."""
     if not (0 <= r2 < 1 and n > 3):

@@ -34,6 +34,8 @@ TRANSFER = schema(
         "base": number("accuracy of the base model", SHARE),
         "final": number("accuracy after training, mean over runs", SHARE),
         "gain": number("final - base"),
+        "no_answer_base": number("share of the base model's completions without an answer", SHARE),
+        "no_answer_final": number("the same after training, mean over runs", SHARE),
         "low": number(
             "lower end of the gain's paired interval over runs and problems, for the base model as given (over "
             "problems alone with one run; empty where no reward changes)"
@@ -67,15 +69,17 @@ TRANSFER_SUMMARY = schema(
         ),
         "rank_p_holm": number("the same, Holm-adjusted over the models", SHARE),
         "gain_in": number("gain in distribution, mean over G"),
+        "gain_in_low": number("lower end of its interval over runs and problems"),
+        "gain_in_high": number("upper end of its interval"),
         "gain_out": number("mean gain over the out-of-distribution benchmarks and G"),
         "gain_out_low": number("lower end of its interval over runs and problems"),
         "gain_out_high": number("upper end of its interval"),
         "robustness": number(
             "gain_out / gain_in: mean gain out of distribution over gain in distribution, each the mean over G; empty "
-            "where gain_in is not above 0"
+            "where gain_in or the lower end of its interval is not above 0"
         ),
         "robustness_low": number(
-            "lower end of its interval over runs and problems; empty where the interval of gain_in reaches 0"
+            "lower end of its interval over runs and problems; empty as above, or where gain_in nearly reaches 0"
         ),
         "robustness_high": number("upper end of its interval"),
         "rival": column(str, "the most robust of the other models; empty without one", nullable=True),

@@ -49,6 +49,11 @@ FITS = schema(
         "beta": number("weight of the flow's KL anchor", NOT_NEGATIVE),
         "beta_se": number("standard error of beta; empty at a bound"),
         "r2": number("R^2 on the raw series"),
+        "r2_attainable": number(
+            "R^2 that the true curve would have on it: the rest is noise that is independent from reward to reward "
+            "(successive differences)",
+            SHARE,
+        ),
         "r2_smoothed": number("R^2 on the running mean over smoothing rewards, of the curve fitted to the raw ones"),
         "r2_early": number("R^2 over the early phase (first early_share of the series)"),
         "r2_forecast": number("R^2 on the rest of the curve fitted to the first forecast_share of the series alone"),

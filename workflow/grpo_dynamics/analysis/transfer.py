@@ -1,7 +1,7 @@
 """Transfer from the training task to the other benchmarks (claims C6, C7, C8).
 
 Gains are paired: each problem's reward after training minus that of the base model. Intervals are over runs and
-problems at once, for the base model as given: a bootstrap with Gaussian weights on the runs' and on the problems'
+problems at once, variants of one question counting as one cluster of problems, for the base model as given: a bootstrap with Gaussian weights on the runs' and on the problems'
 deviations from the mean, each divided by the root of a chi-square draw. The error of a mean then has Student's
 distribution with n - 1 degrees of freedom from n runs and likewise from the problems, and the sum of the two is
 the Behrens-Fisher distribution. With three or four runs that matters: resampling runs with replacement leaves out the
@@ -39,6 +39,11 @@ def gains(items: pd.DataFrame, model: str, size: int, benchmark: str) -> tuple[p
     return trained[shared], base[shared]
 
 
+def unanswered(completions: pd.DataFrame) -> float:
+    """Share without an answer, of the completions of problems that can be scored."""
+    return float((completions.loc[completions["found_by"] != "unscorable", "found_by"] == "none").mean())
+
+
 def weights(rng: np.random.Generator, replicates: int, n: int) -> np.ndarray:
     """(replicates, n) weights whose product with n values less their mean is a draw of the mean's error.
 
@@ -50,18 +55,22 @@ def weights(rng: np.random.Generator, replicates: int, n: int) -> np.ndarray:
     return rng.standard_normal((replicates, n)) / np.sqrt(n * rng.chisquare(n - 1, (replicates, 1)))
 
 
-def mean_errors(paired: np.ndarray, of_runs: np.ndarray, of_problems: np.ndarray) -> np.ndarray:
+def mean_errors(paired: np.ndarray, of_runs: np.ndarray, of_clusters: np.ndarray, cluster: np.ndarray) -> np.ndarray:
     """(replicates,) draws of the error of the mean of `paired`, (runs, problems).
 
     Parameters
     ----------
     paired : ndarray (runs, problems)
         Rewards after training minus before.
-    of_runs, of_problems : ndarray (replicates, runs), (replicates, problems)
+    of_runs, of_clusters : ndarray (replicates, runs), (replicates, clusters)
         `weights`.
+    cluster : ndarray (problems,)
+        The column of `of_clusters` that is each problem's.
     """
-    mean = paired.mean()
-    return of_runs @ (paired.mean(axis=1) - mean) + of_problems @ (paired.mean(axis=0) - mean)
+    mean, clusters = paired.mean(), of_clusters.shape[1]
+    # The mean over the clusters of these is the mean over problems, however many problems a cluster has.
+    of_cluster = np.bincount(cluster, paired.mean(axis=0) - mean, minlength=clusters) * clusters / len(cluster)
+    return of_runs @ (paired.mean(axis=1) - mean) + of_clusters @ of_cluster
 
 
 def p_value(value: float, errors: np.ndarray) -> float:
@@ -110,9 +119,10 @@ def transfer(
     errors: Errors = {}
     for benchmark in distance.index:
         of_benchmark = items[items["benchmark"] == benchmark]
-        problems = pd.Index(sorted(of_benchmark["item"].unique()))
+        cluster = of_benchmark.drop_duplicates("item").set_index("item")["cluster"]
+        clusters = pd.Index(sorted(cluster.unique()))
         rng = np.random.default_rng(seeds.derive(seed, "transfer problems", benchmark))
-        drawn = weights(rng, options["bootstrap_replicates"], len(problems))
+        drawn = weights(rng, options["bootstrap_replicates"], len(clusters))
         for model, size in cells:
             after, before = gains(of_benchmark, model, size, benchmark)
             if after.size == 0:
@@ -126,9 +136,10 @@ def transfer(
                 len(after),
             )
             paired = after.to_numpy(float) - before.to_numpy(float)
-            error = mean_errors(paired, of_runs, _of(drawn, problems, after.columns))
+            error = mean_errors(paired, of_runs, *_of(drawn, clusters, cluster[after.columns]))
             errors[model, size, benchmark] = error
             gain = float(paired.mean())
+            chosen = of_benchmark["model"] == model
             low, high = around(gain, error, options["alpha"])
             rows[model, size].append(
                 {
@@ -141,6 +152,8 @@ def transfer(
                     "base": float(before.mean()),
                     "final": float(after.to_numpy(float).mean()),
                     "gain": gain,
+                    "no_answer_base": unanswered(of_benchmark[chosen & of_benchmark["seed"].isna()]),
+                    "no_answer_final": unanswered(of_benchmark[chosen & (of_benchmark["G"] == size)]),
                     "low": low,
                     "high": high,
                     "p": p_value(gain, error),
@@ -150,11 +163,12 @@ def transfer(
     return table, _summary(table, errors, options["alpha"])
 
 
-def _of(drawn: np.ndarray, problems: pd.Index, scored: pd.Index) -> np.ndarray:
-    """The weights of those problems that were scored, scaled to their number."""
-    n, m = len(problems), len(scored)
+def _of(drawn: np.ndarray, clusters: pd.Index, scored: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of the clusters of scored problems, scaled to their number, and each such problem's cluster."""
+    own, found = pd.factorize(scored)
+    n, m = len(clusters), len(found)
     scale = np.sqrt(n * (n - 1) / (m * (m - 1))) if m > 1 else 0.0
-    return drawn[:, problems.get_indexer(scored)] * scale
+    return drawn[:, clusters.get_indexer(found)] * scale, own
 
 
 def _holm(cell: list[dict]) -> list[dict]:
@@ -210,7 +224,8 @@ def _summary(table: pd.DataFrame, errors: Errors, alpha: float) -> pd.DataFrame:
         )
         row = {"model": model, "benchmarks": len(outside), "runs": int(part.groupby("G")["seeds"].max().sum())}
         if len(inside):
-            row["gain_in"] = float(mean[inside].mean())
+            row["gain_in"], drawn_in = float(mean[inside].mean()), error[inside].mean(axis=1).to_numpy()
+            row["gain_in_low"], row["gain_in_high"] = around(row["gain_in"], drawn_in, alpha)
         if len(outside):
             point, drawn = mean[outside.index].to_numpy(), error[outside.index].to_numpy()
             row["gain_out"] = float(point.mean())
@@ -218,9 +233,10 @@ def _summary(table: pd.DataFrame, errors: Errors, alpha: float) -> pd.DataFrame:
             row["gain_near"] = float(point[0] - point[-1])
             row["gain_near_low"], row["gain_near_high"] = around(row["gain_near"], drawn[:, 0] - drawn[:, -1], alpha)
             row |= _ranks(point, drawn, outside.to_numpy(), alpha)
-        if len(outside) and len(inside):
-            ratio = _ratio(point.mean() + drawn.mean(axis=1), row["gain_in"] + error[inside].mean(axis=1).to_numpy())
-            row["robustness"] = float(_ratio(point.mean(keepdims=True), np.array([row["gain_in"]]))[0])
+        # A ratio to a gain that may be none says nothing.
+        if len(outside) and len(inside) and row["gain_in"] > 0 and not row["gain_in_low"] <= 0:
+            ratio = _ratio(point.mean() + drawn.mean(axis=1), row["gain_in"] + drawn_in)
+            row["robustness"] = float(point.mean() / row["gain_in"])
             row["robustness_low"], row["robustness_high"] = interval(ratio, alpha) if drawn.any() else (NAN, NAN)
             ratios[model] = ratio
         rows.append(row)

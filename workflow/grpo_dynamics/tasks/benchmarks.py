@@ -8,6 +8,7 @@ question    the problem's text, without any instruction on the answer's form
 answer      gold answer, without a box, marker or unit
 kind        "number" or "latex": how answers to it compare (see `grpo_dynamics.tasks.scoring`)
 group       kind of problem within the benchmark (GSM-Plus: the perturbation); empty elsewhere
+cluster     shared by the variants of one question (GSM-Plus: eight), which are no independent problems; else the id
 ==========  ============================================================================================
 """
 
@@ -42,8 +43,8 @@ class Benchmark:
     kind : {"number", "latex"}
         How its answers compare.
     normalise : callable
-        From a row, as on the hub or in the authors' own file, to a dict with ``question`` and ``answer`` (and ``id`` or
-        ``group`` where the row has them); None for a row that does not belong to the benchmark.
+        From a row, as on the hub or in the authors' own file, to a dict with ``question`` and ``answer`` (and ``id``,
+        ``group`` or ``variant_of`` where the row has them); None for a row that does not belong to the benchmark.
     """
 
     hub: str
@@ -58,7 +59,12 @@ def _gsm8k(row: Row) -> Row:
 
 
 def _gsm_plus(row: Row) -> Row:
-    return {"question": row["question"], "answer": row["answer"], "group": row["perturbation_type"]}
+    return {
+        "question": row["question"],
+        "answer": row["answer"],
+        "group": row["perturbation_type"],
+        "variant_of": row["seed_question"],
+    }
 
 
 def _asdiv(row: Row) -> Row:
@@ -186,7 +192,7 @@ def load(name: str, path: str | Path) -> list[dict]:
     if len({problem["id"] for problem in loaded}) < len(loaded):
         # The two papers of a year's competition may both count from 1.
         loaded = [{**problem, "id": f"{index:04d} {problem['id']}"} for index, problem in enumerate(loaded)]
-    return loaded
+    return _clustered(loaded)
 
 
 def unscorable(loaded: list[dict]) -> dict[str, str]:
@@ -211,4 +217,16 @@ def _problem(row: Row, index: int, kind: Kind) -> dict:
         "answer": str(row["answer"]).strip(),
         "kind": row.get("kind", kind),
         "group": group,
+        "variant_of": row.get("variant_of"),
     }
+
+
+def _clustered(loaded: list[Row]) -> list[dict]:
+    """Variants of one question get the id of the first of them as their cluster."""
+    first: dict[str, str] = {}
+    found = []
+    for problem in loaded:
+        question = problem.pop("variant_of")
+        cluster = problem["id"] if question is None else first.setdefault(str(question).strip(), problem["id"])
+        found.append({**problem, "cluster": cluster})
+    return found
