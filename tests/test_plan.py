@@ -10,9 +10,10 @@ from conftest import ROOT
 from test_study import job_counts, overlay, snakemake
 
 from grpo_dynamics import tables
+from grpo_dynamics.command import InputError
 from grpo_dynamics.tasks import ladder
-from grpo_dynamics.training import plan, plan_jobs, plan_text, timing
-from grpo_dynamics.training.estimate import GB, Hardware, Run, training_memory
+from grpo_dynamics.training import model_shape, plan, plan_advice, plan_jobs, plan_text, timing
+from grpo_dynamics.training.estimate import GB, Hardware, Run, host_memory, training_memory
 from grpo_dynamics.training.model_shape import ModelShape
 
 # Sizes of deepseek-llm-7b-chat: 6.91e9 parameters.
@@ -99,6 +100,25 @@ def test_time_beyond_the_partitions_limit(large, stage, relief):
     assert re.search(rf"asks for 60, the limit is 60 \(resources.limits.runtime\): {relief}", found)
 
 
+@pytest.mark.parametrize(
+    ("limit", "mem_mb", "runtime"), [(None, 65000, 720), ({"mem_mb": 64500, "runtime": 719}, 64500, 719)]
+)
+def test_what_fits_the_limit_is_asked_for_up_to_it(limit, mem_mb, runtime):
+    limits = limit or {"mem_mb": None, "runtime": None}
+    found = plan_advice.asked("evaluation", 64.3, 717 / 60, {"mem_mb": 32000, "runtime": 600}, limits)
+    assert [text.partition(": ")[2] for text in found] == [
+        f"set resources.evaluation.mem_mb: {mem_mb}",
+        f"set resources.evaluation.runtime: {runtime}",
+    ]
+
+
+def test_what_exceeds_the_limit_by_little_is_not_asked_for():
+    limits = {"mem_mb": 64500, "runtime": 719}
+    memory, time = plan_advice.asked("evaluation", 64.6, 12, {"mem_mb": 32000, "runtime": 600}, limits)
+    assert memory.endswith("the limit is 64500 (resources.limits.mem_mb): take nodes with more memory")
+    assert "the limit is 719 (resources.limits.runtime): lower evaluation.samples" in time
+
+
 @pytest.mark.parametrize(("stage", "section"), [("grpo", "grpo"), ("evaluate_run", "evaluation")])
 def test_prompt_and_completion_that_exceed_the_context(large, stage, section):
     large[section]["max_completion_length"] = 4000
@@ -137,9 +157,32 @@ def test_a_downloaded_model_needs_no_shape(large, tmp_path):
     assert found.equals(planned(large, job()))
 
 
-def run_of(config, launch=None, **changed):
+def test_a_shape_stands_before_the_models_own_config(large, tmp_path):
+    expected = planned(large, job())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3"}))
+    downloaded, _ = plan.plan(large, [job()], {"seven": str(tmp_path)})
+    large["catalogue"]["seven"] = {"label": "7B", "path": str(tmp_path), "shape": SHAPE}
+    local, _ = plan.plan(large, [job()], {"seven": str(tmp_path)})
+    assert downloaded.equals(expected)
+    assert local.equals(expected)
+
+
+def test_an_unknown_architecture_asks_for_its_shape(large, tmp_path):
+    del large["catalogue"]["seven"]["shape"]
+    stored = {"model_type": "qwen3", "hidden_size": 4096, "num_hidden_layers": 30, "num_attention_heads": 32}
+    stored |= {"intermediate_size": 11008, "vocab_size": 102400, "max_position_embeddings": 4096}
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    with pytest.raises(InputError, match=r"found qwen3, expected .* give the sizes .* as shape of the model in the"):
+        plan.plan(large, [job()], {"seven": str(tmp_path)})
+
+
+PARAMETERS = 6_910_365_696
+ADAPTERS = 30 * 32 * (4 * (4096 + 4096) + 3 * (4096 + 11008))
+
+
+def run_of(config, launch=None, gpu=True, **changed):
     launch = {"accelerate": None, "processes": 1, "nodes": 1} | (launch or {})
-    return Run(ModelShape(**SHAPE), config["grpo"] | changed, launch, prompt=400, gpu=True)
+    return Run(ModelShape(**SHAPE), config["grpo"] | changed, launch, prompt=400, gpu=gpu)
 
 
 def peak(run):
@@ -149,7 +192,7 @@ def peak(run):
 def test_full_weights_take_sixteen_bytes_and_the_reference_four(large):
     parts = training_memory(run_of(large, lora=None, vllm=None, completions_per_step=4), Hardware(**GPU))
     held = sum(parts[name] for name in ("weights", "optimiser", "gradients", "reference"))
-    assert held == 20 * 6_910_365_696
+    assert held == 20 * PARAMETERS
 
 
 def test_only_sharded_processes_share_weights(large):
@@ -162,11 +205,77 @@ def test_only_sharded_processes_share_weights(large):
             assert parts[name] == alone[name] / shards
 
 
+@pytest.mark.parametrize(
+    ("launch", "lora", "expected"),
+    [
+        ({}, None, 0),
+        ({"accelerate": "several_gpus", "processes": 4}, None, 4 * PARAMETERS),
+        ({"accelerate": "several_nodes", "nodes": 2}, None, 4 * PARAMETERS),
+        ({"accelerate": "several_gpus", "processes": 4}, LORA, 4 * ADAPTERS),
+        ({"accelerate": "sharded", "processes": 4}, None, 0),
+    ],
+)
+def test_copies_of_the_model_sum_their_gradients_in_buckets(large, launch, lora, expected):
+    parts = training_memory(run_of(large, launch, lora=lora), Hardware(**GPU))
+    assert parts["gradient buckets"] == expected
+
+
+def test_merging_adapters_in_float32_takes_the_nodes_memory(large):
+    assert host_memory(run_of(large)) == 4 * (PARAMETERS + ADAPTERS) + 5 * GB
+    # Four processes load two bytes per weight each, which is more than the first one merges.
+    four = {"accelerate": "several_gpus", "processes": 4}
+    assert host_memory(run_of(large, four)) == 4 * (2 * PARAMETERS + 5 * GB)
+    assert host_memory(run_of(large, lora=None)) == 8 * PARAMETERS + 5 * GB
+
+
+def test_merging_adapters_without_a_gpu_is_the_peak_of_a_small_batch(large):
+    small = {"vllm": None, "completions_per_step": 1, "micro_batch_size": 1}
+    parts = training_memory(run_of(large, gpu=False, **small), Hardware(**GPU))
+    assert sum(parts.values()) == 4 * PARAMETERS + 12 * ADAPTERS
+    float32 = training_memory(run_of(large, gpu=False, bf16=False, **small), Hardware(**GPU))
+    assert sum(float32.values()) > 4 * PARAMETERS + 12 * ADAPTERS
+    assert "merging in float32" not in float32
+
+
 def test_a_server_of_its_own_frees_the_gpus_that_train(large):
     server = run_of(large, vllm=VLLM | {"mode": "server"})
     assert peak(run_of(large)) - peak(server) == pytest.approx(40)
     table = planned(large | {"grpo": server.grpo}, job(gpu=2))
     assert table["devices"].tolist() == [2]
+
+
+SERVED = {"heldout_every": 10, "heldout_problems": 128}
+
+
+@pytest.mark.parametrize(
+    ("mode", "gpus", "together", "rounds"),
+    [
+        ("colocate", 1, 32, 1),
+        ("colocate", 2, 64, 1),
+        ("server", 1, 128, 4),
+        ("server", 2, 128, 2),
+    ],
+)
+def test_a_vllm_samples_for_all_processes_that_it_serves(large, mode, gpus, together, rounds):
+    """Four processes with 32 completions each. A token of one completion caches 30 x 32 x 128 x 4 bytes; beside the
+    weights a GPU has room for 37 completions of 1424 tokens, two have room for 94."""
+    vllm = VLLM | {"mode": mode, "tensor_parallel_size": gpus}
+    run = run_of(large, {"accelerate": "several_gpus", "processes": 4}, vllm=vllm, **SERVED)
+    layers, head = 30 * (4 * 4096**2 + 3 * 4096 * 11008), 102400 * 4096
+    batch = together / rounds
+    token = (2 * (layers + head) + batch * (400 + 512) * 491520) / 1.5e12
+    prefill = batch * (400 * (2 * layers + 4 * 400 * 4096 * 30) + 2 * head) / 5e14
+    found = timing.step_seconds(run, Hardware(**GPU), 1024)
+    assert found["sampling"] == pytest.approx(rounds * (1024 * token + prefill) / gpus)
+    assert found["held out"] == pytest.approx(found["sampling"] / 10)
+
+
+def test_recomputation_starts_the_kernels_of_a_forward_pass_again(large):
+    """Adapters on all matrices count 30 layers as 60, in each of 32 micro-batches; a second per layer."""
+    slow = Hardware(**GPU | {"layer_ms": 1000})
+    for checkpointing, passes in ((False, 3), (True, 4)):
+        parts = timing.step_seconds(run_of(large, gradient_checkpointing=checkpointing), slow, 1024)
+        assert parts["loss and gradient"] == pytest.approx(passes * 32 * 60)
 
 
 def hours(run):
@@ -237,6 +346,54 @@ def test_totals_by_hand(large):
         completions_gb=6.0,
     )
     assert plan.totals(table, at_once=100).wall_hours == (3.0, 7.0)  # a run and its evaluation, one after the other
+
+
+@pytest.mark.parametrize(("at_once", "expected"), [(8, 50 + 2 * 30 + 2 * 10), (2, 2 * 30), (1, 50), (100, 230)])
+def test_checkpoints_are_of_all_runs_at_a_time(large, at_once, expected):
+    table = planned(large, job(G=4, jobs=12), job(G=16, jobs=1), job("grpo_failure", variant="healthy", jobs=2))
+    table["disk_running_gb"], table["devices"] = [10.0, 50.0, 30.0], [1, 4, 1]
+    assert plan.totals(table, at_once).checkpoints_gb == expected
+
+
+def test_a_job_without_a_gpu_uses_its_cores(config):
+    asked = {"model": "llama-tiny", "gpu": 0, "threads": 4}
+    stages = ("grpo", "evaluate_base", "pretrain", "runs")
+    table, _ = plan.plan(config, [job(stage, **asked) for stage in stages], {"llama-tiny": "unused"})
+    assert table["devices"].tolist() == [4] * 4
+
+
+def test_every_process_without_a_gpu_takes_memory(large):
+    large["grpo"] |= {"vllm": None, "completions_per_step": 32}
+    alone = planned(large, job(gpu=0))["memory_gb"].iloc[0]
+    large["launch"] = {"accelerate": "several_gpus", "processes": 2, "nodes": 1}
+    large["grpo"] |= {"completions_per_step": 64}
+    both = planned(large, job(gpu=0))["memory_gb"].iloc[0]
+    assert both == pytest.approx(2 * (alone + 4 * ADAPTERS / GB))
+
+
+@pytest.mark.parametrize(
+    ("stage", "bf16", "accelerate", "element"),
+    [
+        ("evaluate_base", True, None, 2),
+        ("evaluate_base", False, None, 2),
+        ("evaluate_run", True, None, 2),
+        ("evaluate_run", False, None, 4),
+        ("evaluate_run", True, "sharded", 4),
+    ],
+)
+def test_evaluation_computes_in_the_type_of_the_checkpoint(large, stage, bf16, accelerate, element):
+    large["grpo"]["bf16"] = bf16
+    large["launch"] |= {"accelerate": accelerate}
+    assert planned(large, job(stage))["memory_gb"].iloc[0] == pytest.approx(element * PARAMETERS / GB + 5)
+
+
+def test_an_own_base_model_is_in_float32_and_what_is_trained_on_it_as_the_run_says(config):
+    config["grpo"]["bf16"] = True
+    asked = {"model": "llama-tiny", "gpu": 1}
+    stages = [job(stage, **asked) for stage in ("evaluate_base", "evaluate_run")]
+    table, _ = plan.plan(config, stages, {"llama-tiny": "unused"})
+    parameters = model_shape.own_shape("llama", config["pretraining"]).parameters
+    assert table["memory_gb"].tolist() == pytest.approx([(size * parameters) / GB + 5 for size in (4, 2)], abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -127,6 +129,20 @@ def test_adapters_in_bfloat16_train_every_architecture(place, kind, tmp_path):
         moved = not torch.equal(final.get_parameter(name), tensor.bfloat16())
         assert moved == ("proj" in name and "bias" not in name), name
     assert AutoTokenizer.from_pretrained(tmp_path / "final").chat_template == tiny_models.KINDS[kind][2]
+
+
+def test_adapters_are_merged_on_the_cpu(tmp_path):
+    """Float32 weights may not fit on a GPU: the model leaves it before it grows (seen on a model that notes its calls)."""
+    model = Mock()
+    for name in ("cpu", "float", "merge_and_unload", "to"):
+        getattr(model, name).return_value = model
+    model.save_pretrained.side_effect = Path.mkdir
+    accelerator = Mock(unwrap_model=lambda given: given, is_main_process=True)
+    trainer = SimpleNamespace(accelerator=accelerator, model=model, args=SimpleNamespace(bf16=True))
+    checkpoints.save_final(trainer, Mock(), tmp_path / "final")
+    calls = [name for name, *_ in model.method_calls]
+    assert calls == ["cpu", "float", "merge_and_unload", "to", "save_pretrained"]
+    assert (tmp_path / "final").is_dir()
 
 
 def test_the_reference_of_adapters_is_the_base_model(place, tmp_path):

@@ -66,8 +66,9 @@ def save_final(trainer: GRPOTrainer, tokenizer: PreTrainedTokenizerBase, folder:
     dtype = torch.bfloat16 if trainer.args.bf16 else torch.float32
     if hasattr(model, "merge_and_unload"):
         if main:
-            # Adapters are small beside the weights: merging in bfloat16 would round most of them away.
-            model.float().merge_and_unload().to(dtype).save_pretrained(temporary)
+            # Adapters are small beside the weights: merging in bfloat16 would round most of them away. In float32 the
+            # weights may not fit on the GPU, where vLLM and the optimiser's moments still are.
+            model.cpu().float().merge_and_unload().to(dtype).save_pretrained(temporary)
     elif trainer.is_fsdp_enabled:
         trainer.save_model(str(temporary))  # gathers the shards; stays in float32
     else:

@@ -7,7 +7,8 @@ What stays (`states`)
     Weights and Adam's two moments in float32, 4 P + 8 T bytes, and 4 T for the gradients in the backward pass: 16
     bytes per trained parameter (Rajbhandari et al. 2020, ZeRO, arXiv 1910.02054). Weights that LoRA freezes take 2
     bytes under bf16. The KL anchor's reference model is another copy of the weights; with LoRA it is the model itself
-    with its adapters switched off. The launch `sharded` divides all of this among the processes.
+    with its adapters switched off. The launch `sharded` divides all of this among the processes; with copies of the
+    model, DistributedDataParallel keeps 4 T more, the buckets in which it sums the gradients of all processes.
 Activations (`activations`)
     Counted tensor by tensor as Korthikanti et al. (2022, arXiv 2205.05198) do for GPT, with attention that does not
     keep its scores (Dao et al. 2022, FlashAttention, arXiv 2205.14135). Gradient checkpointing keeps the input of
@@ -18,6 +19,8 @@ Output layer
     logits of every completion that is sampled.
 Sampling (`generation_memory`)
     Keys and values of every token of a process's whole batch. vLLM has a fixed share of the GPU instead.
+The end (`host_memory`)
+    Adapters are merged on the CPU, in float32 (`checkpoints.save_final`): 4 P + 4 T, on the first process alone.
 
 The time is in `grpo_dynamics.training.timing`.
 """
@@ -108,6 +111,11 @@ class Run:
         return self.processes if self.launch["accelerate"] == "sharded" else 1
 
     @property
+    def replicas(self) -> int:
+        """Processes that hold the same weights, and sum their gradients."""
+        return self.processes // self.shards
+
+    @property
     def server_gpus(self) -> int:
         vllm = self.grpo["vllm"]
         return vllm["tensor_parallel_size"] if vllm and vllm["mode"] == "server" else 0
@@ -139,13 +147,15 @@ class Run:
 
 
 def states(run: Run) -> dict[str, float]:
-    """Bytes per process that stay for the whole run: weights, Adam's moments and the reference model."""
+    """Bytes per process that stay for the whole run: weights, Adam's moments, reference model, gradient buckets."""
     base = run.weight_bytes * run.shape.parameters
     adapters = 4 * run.trained if run.grpo["lora"] else 0
     return {
         "weights": (base + adapters) / run.shards,
         "optimiser": 8 * run.trained / run.shards,
         "reference": 0.0 if run.grpo["lora"] else base / run.shards,
+        # accelerate leaves gradient_as_bucket_view off, so that the gradients lie beside their buckets.
+        "gradient buckets": 4 * run.trained if run.replicas > 1 else 0,
     }
 
 
@@ -218,10 +228,13 @@ def generation_memory(run: Run, length: int) -> dict[str, float]:
 def training_memory(run: Run, hardware: Hardware) -> dict[str, float]:
     """Bytes at the peak of a run on each of its devices, by what they are for.
 
-    Sampling and backward pass take turns: the larger counts, beside what stays.
+    Sampling and backward pass take turns: the larger counts, beside what stays. Without a GPU the merging of adapters
+    at the end is a third.
     """
     length = run.prompt + run.grpo["max_completion_length"]
     phases = [backward_memory(run, length), generation_memory(run, length)]
+    if not run.gpu:
+        phases.append({"merging in float32": (4 - run.weight_bytes) * run.shape.parameters})
     parts = states(run) | max(phases, key=lambda phase: sum(phase.values()))
     if run.gpu:
         parts["CUDA"] = GPU_BASE
@@ -231,11 +244,16 @@ def training_memory(run: Run, hardware: Hardware) -> dict[str, float]:
 
 
 def host_memory(run: Run) -> float:
-    """Bytes of a node's memory that a run on GPUs needs: weights pass through it, the reference model's too."""
-    loaded = run.weight_bytes * run.shape.parameters * (1 if run.grpo["lora"] else 2)
+    """Bytes of a node's memory that a run on GPUs needs: weights pass through it, the reference model's too.
+
+    Merging adapters comes after loading, whose memory is free by then: the larger of the two counts.
+    """
+    lora = run.grpo["lora"] is not None
+    loaded = run.launch["processes"] * run.weight_bytes * run.shape.parameters * (1 if lora else 2)
+    merged = 4 * (run.shape.parameters + run.trained) if lora else 0
     server = 2 * run.shape.parameters + GPU_HOST_BASE if run.server_gpus else 0
     gathered = checkpoint_bytes(run) if run.shards > 1 else 0  # on the first process, to be saved
-    return run.launch["processes"] * (loaded + GPU_HOST_BASE) + server + gathered
+    return run.launch["processes"] * GPU_HOST_BASE + max(loaded, merged) + server + gathered
 
 
 def checkpoint_bytes(run: Run) -> int:

@@ -174,12 +174,18 @@ def saved_shape(path: Path) -> ModelShape:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: found {error!r}, expected the config.json of a saved model") from error
     if kind not in ("llama", "nemotron", "qwen2"):
-        raise InputError(f"{path}: model_type: found {kind}, expected llama, nemotron or qwen2")
+        raise InputError(
+            f"{path}: model_type: found {kind}, expected llama, nemotron or qwen2; give the sizes of another "
+            "architecture as shape of the model in the catalogue"
+        )
     return shape
 
 
 def catalogue_shape(entry: dict, sizes: dict, folder: Path) -> ModelShape | None:
     """The shape of a model of the catalogue; None for one from the hub that is neither described nor there.
+
+    What the catalogue's ``shape`` says comes before the model's own config.json: the plan is the same before and after
+    a download, and models of other architectures can be described.
 
     Parameters
     ----------
@@ -192,11 +198,11 @@ def catalogue_shape(entry: dict, sizes: dict, folder: Path) -> ModelShape | None
     """
     if "pretraining" in entry:
         return own_shape(entry["architecture"], sizes)
+    if "shape" in entry:
+        architecture = entry.get("architecture")
+        return ModelShape(
+            **entry["shape"], qkv_bias=architecture in _BIASED_PROJECTIONS, norm_bias=architecture in _LAYER_NORMS
+        )
     if "path" in entry or (folder / "config.json").is_file():
         return saved_shape(folder / "config.json")
-    if "shape" not in entry:
-        return None
-    architecture = entry.get("architecture")
-    return ModelShape(
-        **entry["shape"], qkv_bias=architecture in _BIASED_PROJECTIONS, norm_bias=architecture in _LAYER_NORMS
-    )
+    return None

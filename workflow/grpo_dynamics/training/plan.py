@@ -76,7 +76,7 @@ class Totals:
 
 def _needs(config: dict, shape: ModelShape | None, job: dict, hardware: Hardware) -> Needs:
     if job["model"] is None or shape is None:
-        return Needs(devices=job["gpu"] or job["threads"])
+        return Needs(devices=job["gpu"])
     match job["stage"]:
         case "grpo" | "grpo_variant" | "grpo_failure":
             return plan_jobs.training(config, shape, job, hardware)
@@ -86,7 +86,17 @@ def _needs(config: dict, shape: ModelShape | None, job: dict, hardware: Hardware
             return plan_jobs.pretraining(config, shape, hardware)
         case "download_model":
             return plan_jobs.download(shape)
-    return Needs(devices=job["gpu"] or job["threads"])
+    return Needs(devices=job["gpu"])
+
+
+def _running_gb(table: pd.DataFrame, at_once: int) -> float:
+    """Most disk that jobs take while they run, the largest first, with `at_once` devices in use."""
+    free, taken = at_once, 0.0
+    for row in table.sort_values("disk_running_gb", ascending=False).itertuples():
+        together = min(free // row.devices, row.jobs)
+        free -= together * row.devices
+        taken += together * row.disk_running_gb
+    return max(taken, table["disk_running_gb"].max())  # a job that needs more devices runs all the same
 
 
 def plan(config: dict, jobs: list[dict], bases: dict[str, str]) -> tuple[pd.DataFrame, list[str]]:
@@ -122,6 +132,8 @@ def plan(config: dict, jobs: list[dict], bases: dict[str, str]) -> tuple[pd.Data
     rows = []
     for job in jobs:
         needs = asdict(_needs(config, shapes.get(job["model"]), job, hardware))
+        if not job["gpu"]:
+            needs["devices"] = job["threads"]
         warning = "; ".join(needs.pop("warnings")) or None
         described = {name: job[name] for name in ("stage", "variant", "model", "G", "jobs")}
         asked = {
@@ -149,14 +161,13 @@ def totals(table: pd.DataFrame, at_once: int) -> Totals:
     def disk(name: str, chosen: pd.Series) -> float:
         return float((table[name] * jobs)[chosen].sum())
 
-    running = table["disk_running_gb"] * (at_once // devices).clip(lower=1, upper=jobs)
     (low, wall_low), (high, wall_high) = hours("hours_low"), hours("hours_high")
     return Totals(
         jobs=int(jobs.sum()),
         device_hours=(low, high),
         wall_hours=(wall_low, wall_high),
         models_gb=disk("disk_kept_gb", bases),
-        checkpoints_gb=float(running.max()),
+        checkpoints_gb=float(_running_gb(table, at_once)),
         finals_gb=disk("disk_kept_gb", training),
         completions_gb=disk("disk_kept_gb", evaluations),
     )

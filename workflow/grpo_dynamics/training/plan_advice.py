@@ -10,7 +10,7 @@ from grpo_dynamics.training.estimate import GB, Hardware, Run
 _USABLE = 0.9
 
 # What to change if this is the largest part of the memory, beside what cannot be changed.
-_STATES = ("weights", "optimiser", "reference", "gradients", "bf16 copies", "output layer")
+_STATES = ("weights", "optimiser", "reference", "gradient buckets", "gradients", "bf16 copies", "output layer")
 _SAMPLING = ("cached keys and values", "sampling")
 
 
@@ -125,8 +125,9 @@ def asked(stage: str, memory: float, hours: float, job: dict, limits: dict) -> l
         limit = limits[name]
         if needed[name] <= job[name]:
             continue
-        if limit is None or enough <= limit:
-            found.append(f"{text}: set resources.{stage}.{name}: {enough}")
+        if limit is None or needed[name] <= limit:
+            suggested = enough if limit is None else min(enough, limit)  # rounded up, though not beyond the limit
+            found.append(f"{text}: set resources.{stage}.{name}: {suggested}")
         else:
             relief = beyond.get((stage, name), "take nodes with more memory")
             found.append(f"{text}, the limit is {limit} (resources.limits.{name}): {relief}")

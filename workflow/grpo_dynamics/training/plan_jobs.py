@@ -62,7 +62,7 @@ class Needs:
     Attributes
     ----------
     devices : int
-        GPUs, or cores if the job has no GPU.
+        GPUs; of a job that asks for none, it is the plan that counts the cores.
     gpu_memory_gb, memory_gb : float
         Peak of each GPU's memory and of the node's.
     hours_low, hours_high : float
@@ -126,8 +126,8 @@ def run_settings(config: dict, job: dict) -> dict:
 
 def training(config: dict, shape: ModelShape, job: dict, hardware: Hardware) -> Needs:
     """What a GRPO run needs."""
-    grpo = run_settings(config, job)
-    run = Run(shape, grpo, config["launch"], training_prompt(config), gpu=job["gpu"] > 0)
+    grpo, launch = run_settings(config, job), config["launch"]
+    run = Run(shape, grpo, launch, training_prompt(config), gpu=job["gpu"] > 0)
     parts = estimate.training_memory(run, hardware)
     peak = sum(parts.values()) / GB
     low, high = (
@@ -138,7 +138,7 @@ def training(config: dict, shape: ModelShape, job: dict, hardware: Hardware) -> 
     needs = Needs(
         devices=run.processes + run.server_gpus,
         gpu_memory_gb=peak if run.gpu else math.nan,
-        memory_gb=estimate.host_memory(run) / GB if run.gpu else peak + HOST_BASE / GB,
+        memory_gb=estimate.host_memory(run) / GB if run.gpu else launch["processes"] * (peak + HOST_BASE / GB),
         hours_low=low,
         hours_high=high,
         sampled_tokens=sampled,
@@ -157,12 +157,19 @@ def training(config: dict, shape: ModelShape, job: dict, hardware: Hardware) -> 
 
 
 def evaluation(config: dict, entry: dict, shape: ModelShape, job: dict, hardware: Hardware) -> Needs:
-    """What the evaluation of a checkpoint needs, in the type that the checkpoint is saved in."""
+    """What the evaluation of a checkpoint needs, in the type that the checkpoint is saved in.
+
+    The study's own base models are saved in float32; all others are taken to be in bfloat16, or in float16, as the
+    hub's usually are. For a trained model the run decides (`estimate.final_bytes`).
+    """
     settings, gpu = config["evaluation"], job["gpu"] > 0
     completions = benchmark_completions(config)
     prompts = {name: longest_prompt(name) for name in completions}
-    sharded = config["launch"]["accelerate"] == "sharded" and job["stage"] == "evaluate_run"
-    element = 2 if config["grpo"]["bf16"] and "pretraining" not in entry and not sharded else 4
+    if job["stage"] == "evaluate_run":
+        halved = config["grpo"]["bf16"] and config["launch"]["accelerate"] != "sharded"
+    else:
+        halved = "pretraining" not in entry
+    element = 2 if halved else 4
     batch, limit = settings["batch_size"], settings["max_completion_length"]
     longest = max(prompts.values())
     weights = element * shape.parameters

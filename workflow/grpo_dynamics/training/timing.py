@@ -7,7 +7,8 @@ Arithmetic (`forward_flops`, `training_flops`)
 Sampling (`sampling_seconds`)
     Every token reads all weights, and all keys and values so far (Pope et al. 2022, arXiv 2211.05102): at a stated
     share of the memory's bandwidth. transformers starts every kernel anew for every token, which on a fast GPU takes
-    longer than the kernels (``hardware.layer_ms`` per layer); vLLM does not.
+    longer than the kernels (``hardware.layer_ms`` per layer); vLLM does not. TRL hands a vLLM the prompts of all
+    processes that it serves: a server those of all, a colocated one those of its ``tensor_parallel_size`` processes.
 A step (`step_seconds`)
     Sampling once in K_ref steps, the reference model's pass (and the old policy's, with vLLM or K_ref > 1), loss and
     gradient in micro-batches, the optimiser's update, and the held-out measurement, spread evenly.
@@ -90,18 +91,21 @@ def sampling_seconds(
 
 
 def generation_seconds(run: Run, hardware: Hardware, batch: int, length: int) -> float:
-    """Time in which one process samples `batch` completions of `length` tokens."""
+    """Time in which every process gets `batch` completions of `length` tokens."""
     shape, vllm = run.shape, run.grpo["vllm"]
     if vllm is None:
         # Autocast reads float32 weights, writes a copy and reads that.
         traffic = 8 if run.casts else run.weight_bytes
         cache = _CACHE_PASSES * cache_bytes(run)
         return sampling_seconds(shape, hardware, batch, run.prompt, length, traffic, cache, launched_layers(run))
-    per_token = shape.cache_bytes(2, 2)
-    share = vllm["gpu_memory_utilization"] * hardware.memory_gb * GB * vllm["tensor_parallel_size"]
+    per_token, gpus = shape.cache_bytes(2, 2), vllm["tensor_parallel_size"]
+    together = batch * (run.processes if run.server_gpus else gpus)
+    share = vllm["gpu_memory_utilization"] * hardware.memory_gb * GB * gpus
     room = max(share - 2 * shape.parameters, 0) // (per_token * (run.prompt + length))
-    rounds = -(-batch // max(int(room), 1))  # completions for which the cache has no room wait
-    return rounds * sampling_seconds(shape, hardware, batch / rounds, run.prompt, length, 2, per_token, 0)
+    rounds = -(-together // max(int(room), 1))  # completions for which the cache has no room wait
+    # The GPUs of one vLLM divide weights, cache and arithmetic; no time goes into starting kernels.
+    one_gpu = sampling_seconds(shape, hardware, together / rounds, run.prompt, length, 2, per_token, 0)
+    return rounds * one_gpu / gpus
 
 
 def step_seconds(run: Run, hardware: Hardware, length: int) -> dict[str, float]:
@@ -109,6 +113,7 @@ def step_seconds(run: Run, hardware: Hardware, length: int) -> dict[str, float]:
     grpo, shape = run.grpo, run.shape
     whole = run.prompt + length
     launches = run.completions // grpo["micro_batch_size"] * launched_layers(run)
+    passes = 4 if grpo["gradient_checkpointing"] else 3  # forward, again forward, and backward as two
     scored = run.completions * scored_tokens(run, whole)
     forward = hardware.seconds(flops=forward_flops(shape, run.completions * whole, whole, scored), launches=launches)
     old_policy = grpo["K_ref"] > 1 or grpo["vllm"] is not None
@@ -118,7 +123,7 @@ def step_seconds(run: Run, hardware: Hardware, length: int) -> dict[str, float]:
     return {
         "sampling": generation_seconds(run, hardware, run.completions, length) / grpo["K_ref"],
         "reference and old policy": forward * (2 if old_policy else 1) / grpo["K_ref"],
-        "loss and gradient": hardware.seconds(flops=training_flops(run, whole), launches=3 * launches),
+        "loss and gradient": hardware.seconds(flops=training_flops(run, whole), launches=passes * launches),
         "update": hardware.seconds(traffic=_UPDATE_BYTES * run.trained / run.shards),
         "held out": heldout / grpo["heldout_every"],
     }
