@@ -132,7 +132,7 @@ def test_adapters_in_bfloat16_train_every_architecture(place, kind, tmp_path):
 
 
 def test_adapters_are_merged_on_the_cpu(tmp_path):
-    """Float32 weights may not fit on a GPU: the model leaves it before it grows (seen on a model that notes its calls)."""
+    """In float32 the weights may not fit on a GPU: the model, here one that notes its calls, leaves it before."""
     model = Mock()
     for name in ("cpu", "float", "merge_and_unload", "to"):
         getattr(model, name).return_value = model

@@ -47,6 +47,8 @@ _SAMPLING_BYTES = 16
 class Hardware:
     """A GPU (or, for jobs without one, a CPU core), as the config's section ``hardware`` describes it.
 
+    Times are those of one core also for a job or a process with several: what they gain depends on the model.
+
     Attributes
     ----------
     label : str
