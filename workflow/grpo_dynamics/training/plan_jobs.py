@@ -62,7 +62,7 @@ class Needs:
     Attributes
     ----------
     devices : int
-        GPUs; of a job that asks for none, it is the plan that counts the cores.
+        GPUs; `plan.plan` puts the cores of a job without a GPU in their place.
     gpu_memory_gb, memory_gb : float
         Peak of each GPU's memory and of the node's.
     hours_low, hours_high : float
