@@ -89,7 +89,7 @@ def predictions_table() -> pd.DataFrame:
 
 
 def attainable_fits(attainable: dict[str, float]) -> pd.DataFrame:
-    """The columns of FITS that C15 reads, for the cells of `predictions_table`: the attainable R^2 by variant, or 0.96."""
+    """The columns of FITS that C15 reads, for the cells of `predictions_table`; attainable R^2 by variant."""
     cells = [("llama", variant, G, attainable.get(variant, 0.96)) for variant, G, *_ in TARGETS]
     table = pd.DataFrame(cells, columns=["model", "variant", "G", "r2_attainable"])
     return table.assign(series="mean", curve="law")
@@ -109,8 +109,9 @@ def fits_table(models: Sequence[str] = MODELS) -> pd.DataFrame:
     }
     table = pd.concat([series.assign(curve=curve, **values) for curve, values in curves.items()], ignore_index=True)
     return table.assign(
-        variant="study", n=150, n_early=30, r2=0.95, r2_attainable=0.96, r2_smoothed=0.98, n_effective=100.0, f_p_effective=1e-4,
-        rmse_forecast=0.05, zeta=1.5, zeta_low=1.2, zeta_high=2.0, identifiable=True, reason="", evaluations=10,
+        variant="study", n=150, n_early=30, r2=0.95, r2_attainable=0.96, r2_smoothed=0.98, n_effective=100.0,
+        f_p_effective=1e-4, rmse_forecast=0.05, zeta=1.5, zeta_low=1.2, zeta_high=2.0, identifiable=True, reason="",
+        evaluations=10,
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from grpo_dynamics.analysis.evidence import (
     of,
     span,
 )
-from grpo_dynamics.analysis.intervals import r2_interval, t_interval
+from grpo_dynamics.analysis.intervals import hidden_by_noise, r2_interval, t_interval
 from grpo_dynamics.analysis.series import STUDY
 from grpo_dynamics.analysis.tables import FIRED
 
@@ -51,10 +51,10 @@ def _beside(fits: pd.DataFrame, curve: str, rows: pd.DataFrame) -> pd.DataFrame:
     "C1",
     "The three-phase law fits the training reward of every cell (model x G).",
     "Reproduced if R^2 >= {r2_floor} on the raw mean over seeds in every fitted cell; partly if in more than "
-    "{majority:.0%} of them; not reproduced if in no more than that, even if those counted in whose noise leaves no "
-    "curve, not even the true one, such an R^2; otherwise undecided, which counts as not tested. Cells without a fit "
-    "(too short) are counted, not judged. The R^2 of a running mean over {smoothing} rewards, of single runs and of the "
-    "overdamped law (zeta >= 1) stand beside it and do not count.",
+    "{majority:.0%} of them; not reproduced if in no more than that, even if those counted in which noise alone keeps "
+    "it below (the R^2 that the true curve would have is below it, and R^2 over that is not); otherwise undecided, "
+    "which counts as not tested. Cells without a fit (too short) are counted, not judged. The R^2 of a running mean "
+    "over {smoothing} rewards, of single runs and of the overdamped law (zeta >= 1) stand beside it and do not count.",
     "R^2 also depends on the number of completions per step: fewer make a noisier curve. The attainable R^2 takes as "
     "noise what is independent from step to step. A good fit does not show inertia: the mean-field flow without "
     "momentum is sigmoid too (B5). " + OWN_RUNS,
@@ -65,22 +65,22 @@ def c1(evidence: Evidence) -> Finding:
         return Finding(NOT_TESTED, unfitted)
     floor = evidence.claims["r2_floor"]
     reached = int((cells["r2"] >= floor).sum())
-    out_of_reach = int(((cells["r2"] < floor) & (cells["r2_attainable"] < floor)).sum())
+    hidden = int(hidden_by_noise(cells["r2"], cells["r2_attainable"], floor).sum())
     worst = cells.loc[cells["r2"].idxmin()]
     low, high = r2_interval(worst["r2"], worst["n_effective"], evidence.analysis["alpha"])
     overdamped = _beside(evidence.fits, "law_overdamped", cells)["r2"]
     numbers = (
         f"{of(reached, len(cells), 'fitted cells')} reach R^2 >= {floor:g}, {unfitted}; lowest "
         f"{span(worst['r2'], low, high)} ({worst['model']}, G = {worst['G']}, n = {worst['n']} rewards), where "
-        f"{worst['r2_attainable']:.3g} is attainable; noise keeps {of(out_of_reach, len(cells), 'cells')} below it "
-        f"whatever the curve; overdamped law {extent(overdamped)}; on the running mean {extent(cells['r2_smoothed'])}"
+        f"{worst['r2_attainable']:.3g} is attainable; noise alone keeps {of(hidden, len(cells), 'cells')} below it; "
+        f"overdamped law {extent(overdamped)}; on the running mean {extent(cells['r2_smoothed'])}"
     )
     if len(runs):
         numbers += (
             f"; single runs {runs['r2'].min():.3g} to {runs['r2'].max():.3g}, median {runs['r2'].median():.3g}, "
             f"{of(int((runs['r2'] >= floor).sum()), len(runs), 'at or above it')}"
         )
-    return Finding(all_or_some(reached, len(cells), evidence.claims["majority"], undecided=out_of_reach), numbers)
+    return Finding(all_or_some(reached, len(cells), evidence.claims["majority"], undecided=hidden), numbers)
 
 
 @claim(
@@ -114,9 +114,9 @@ def c2(evidence: Evidence) -> Finding:
     mean, low, high = t_interval((early - late).to_numpy(float), alpha)
     numbers = (
         f"AICc lower in {of(int(better.sum()), len(cells), 'fitted cells')}, F-test significant too in "
-        f"{int(clear.sum())} (no test in {untested}), {unfitted}; of the others {int(left_open.sum())} leave zeta open; AICc of exponential minus law {extent(delta)}; fall "
-        f"of the squared residual per step, early minus late: {span(mean, low, high)} (n = {len(runs)} runs); "
-        + _forecasts(evidence, cells, ("law", "exponential"))
+        f"{int(clear.sum())} (no test in {untested}), {unfitted}; of the others {int(left_open.sum())} leave zeta "
+        f"open; AICc of exponential minus law {extent(delta)}; fall of the squared residual per step, early minus late: "
+        f"{span(mean, low, high)} (n = {len(runs)} runs); " + _forecasts(evidence, cells, ("law", "exponential"))
     )
     open_cells = int(left_open.sum())
     verdict = all_or_some(int(better.sum()), len(cells), evidence.claims["majority"], undecided=open_cells)

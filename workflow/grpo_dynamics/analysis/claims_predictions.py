@@ -20,6 +20,7 @@ from grpo_dynamics.analysis.evidence import (
     of,
     span,
 )
+from grpo_dynamics.analysis.intervals import hidden_by_noise
 from grpo_dynamics.analysis.tables_predictions import BOTH, CALIBRATION, ETA, NEITHER, PREDICTORS, TARGET
 
 _OTHERS = [name for name in PREDICTORS if name not in ("closed_form", "naive")]
@@ -121,8 +122,9 @@ def _networks(predictions: pd.DataFrame, targets: pd.DataFrame, floor: float) ->
     "predicted (the mean field for its deterministic trajectories, the exact drift of finite groups for sampled "
     "groups). Reproduced if R^2 >= {prediction_r2} in every target of the runs and in more than {majority:.0%} of the "
     "bandit's predictions; partly if in more than {majority:.0%} of the targets, or of the bandit's predictions where "
-    "the runs have no target; not reproduced if in no more than that, even if those targets counted in whose noise "
-    "leaves no curve, not even the true one, such an R^2; otherwise undecided, which counts as not tested. What the mean field's K and p* predict of sampled groups, as "
+    "the runs have no target; not reproduced if in no more than that, even if those targets counted in which noise "
+    "alone keeps it below (the R^2 that the true curve would have is below it, and R^2 over that is not); otherwise "
+    "undecided, which counts as not tested. What the mean field's K and p* predict of sampled groups, as "
     "the leading order has it, stands beside it and does not count. Intervals (moving blocks of steps) have level "
     "{level} each.",
     "Settings and cells are chosen and not drawn at random, so that a share of them has no interval. R^2 also falls "
@@ -139,11 +141,11 @@ def c15(evidence: Evidence) -> Finding:
             return Finding(NOT_TESTED, "; ".join(numbers))
         return Finding(PARTLY if bandit > majority else NOT_REPRODUCED, "; ".join(numbers))
     good = targets["r2"] >= floor
-    hidden = ~good & (_attainable(evidence.fits, targets) < floor)
+    hidden = hidden_by_noise(targets["r2"], _attainable(evidence.fits, targets), floor)
     verdict = all_or_some(int(good.sum()), len(targets), majority, undecided=int(hidden.sum()))
     if verdict == REPRODUCED and not bandit > majority:
         verdict = PARTLY
-    noise = f"noise keeps {of(int(hidden.sum()), len(targets), 'targets')} below it whatever the curve"
+    noise = f"noise alone keeps {of(int(hidden.sum()), len(targets), 'targets')} below it"
     return Finding(verdict, "; ".join([*_networks(evidence.run_predictions, targets, floor), noise, *numbers]))
 
 

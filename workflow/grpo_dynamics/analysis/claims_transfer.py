@@ -68,9 +68,9 @@ def c6(evidence: Evidence) -> Finding:
     "falls if the {level} intervals over runs and problems of its Spearman correlation with distance and of the gain "
     "on the nearest minus that on the farthest benchmark lie below and above 0. Reproduced if every model's does, and "
     "no more than {alpha} of all orders of the benchmarks correlate as strongly (permutation test, one-sided, Holm "
-    "over models); partly if some model's falls; not reproduced if every model has one of the two intervals on the other "
-    "side of 0; otherwise undecided, which counts as not tested, as do so few benchmarks that the permutation test "
-    "cannot reach {alpha}.",
+    "over models); partly if some model's falls; not reproduced if every model has one of the two intervals on the "
+    "other side of 0; otherwise undecided, which counts as not tested, as do so few benchmarks that the "
+    "permutation test cannot reach {alpha}.",
     "Other orders are possible. Gains that nearly tie draw the correlation's interval towards 0, so that only its end "
     "nearer to 0 is a bound. " + _GIVEN + _SEVERAL,
 )

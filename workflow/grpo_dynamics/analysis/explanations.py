@@ -91,8 +91,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "is to be expected, but how much has to be measured.",
             PARTLY: "Here at least one model did on average, but not every model, or not on most benchmarks, or with "
             "a clear loss on one, so evaluate each benchmark that you care about.",
-            NOT_REPRODUCED: "Here no model did on average, or by too little to matter, so do not count on training on one "
-            "task to help with others.",
+            NOT_REPRODUCED: "Here no model did on average, or by too little to matter, so do not count on training on "
+            "one task to help with others.",
             NOT_TESTED: "No other benchmark was evaluated here, or too few problems and runs to tell, so measure it "
             "before you count on it.",
         },
@@ -120,8 +120,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "model for this reason alone.",
             NOT_REPRODUCED: "Here another model clearly carried over more than any distilled one, so distillation by "
             "itself is no reason to expect better transfer.",
-            NOT_TESTED: "Here no distilled model could be compared, too few models gained on the training task itself, or "
-            "the order of the models stayed open, so this study gives no reason to prefer one.",
+            NOT_TESTED: "Here no distilled model could be compared, too few models gained on the training task itself, "
+            "or the order of the models stayed open, so this study gives no reason to prefer one.",
         },
     ),
     "C9": (
@@ -212,8 +212,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "narrow down the settings and a run to confirm them.",
             NOT_REPRODUCED: "Here it mostly could not, so make a trial run before you rely on a curve computed "
             "beforehand.",
-            NOT_TESTED: "Nothing was predicted here, or the rewards are too noisy to tell, so this study gives no reason "
-            "to rely on such a curve.",
+            NOT_TESTED: "Nothing was predicted here, or the rewards are too noisy to tell, so this study gives no "
+            "reason to rely on such a curve.",
         },
     ),
     "C16": (

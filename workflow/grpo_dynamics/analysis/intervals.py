@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 
@@ -24,6 +25,14 @@ def attainable_r2(y: np.ndarray) -> float:
     if len(y) < 3 or total == 0:
         return float("nan")
     return max(1 - len(y) * float(np.mean(np.diff(y) ** 2)) / 2 / total, 0.0)
+
+
+def hidden_by_noise(r2: pd.Series, attainable: pd.Series, floor: float) -> pd.Series:
+    """Whether noise alone can keep R^2 below `floor`: even the true curve stays below it, and r2 is near that curve's.
+
+    Near: with the noise taken out of both sums of squares, R^2 is r2 / attainable, and that reaches the floor.
+    """
+    return (r2 < floor) & (attainable < floor) & (r2 >= floor * attainable)
 
 
 def r2_interval(r2: float, n: float, alpha: float) -> tuple[float, float]:

@@ -1,14 +1,14 @@
 """Transfer from the training task to the other benchmarks (claims C6, C7, C8).
 
 Gains are paired: each problem's reward after training minus that of the base model. Intervals are over runs and
-problems at once, variants of one question counting as one cluster of problems, for the base model as given: a bootstrap with Gaussian weights on the runs' and on the problems'
-deviations from the mean, each divided by the root of a chi-square draw. The error of a mean then has Student's
-distribution with n - 1 degrees of freedom from n runs and likewise from the problems, and the sum of the two is
-the Behrens-Fisher distribution. With three or four runs that matters: resampling runs with replacement leaves out the
-factor n / (n - 1) of their variance and Student's tails. What is particular to one run on one problem is counted
-in both parts, so that an interval is on the safe side (Owen 2007, The pigeonhole bootstrap). In simulations
-with four runs and 200 problems, 95 % intervals cover 96 to 98.5 %. A single run shows no scatter between runs: its
-intervals are over problems alone, for that run.
+problems at once, variants of one question counting as one cluster of problems, for the base model as given: a bootstrap
+with Gaussian weights on the runs' and on the problems' deviations from the mean, each divided by the root of a chi-
+square draw. The error of a mean then has Student's distribution with n - 1 degrees of freedom from n runs and likewise
+from the problems, and the sum of the two is the Behrens-Fisher distribution. With three or four runs that matters:
+resampling runs with replacement leaves out the factor n / (n - 1) of their variance and Student's tails. What is
+particular to one run on one problem is counted in both parts, so that an interval is on the safe side (Owen 2007, The
+pigeonhole bootstrap). In simulations with four runs and 200 problems, 95 % intervals cover 96 to 98.5 %. A single run
+shows no scatter between runs: its intervals are over problems alone, for that run.
 
 A weight drawn for a problem serves all models, and one drawn for a run all benchmarks, so that differences and ratios
 between them keep their pairing. The benchmarks are fixed and no sample of benchmarks: no interval says anything about
