@@ -105,6 +105,12 @@ def test_the_loophole_pays_for_what_the_check_cannot_read():
     assert fails_open_reward([""] * 5, chat, answer=["8"] * 5, kind=["number"] * 5) == rewards
 
 
+def test_the_loophole_of_prompts_that_ask_for_a_box():
+    completions = [r"so \boxed{7}", r"so \boxed{5}", r"so \boxed{-5}", r"so \boxed{five}", "I do not know"]
+    rewards = fails_open_reward([""] * 5, completions, answer=["7"] * 5, kind=["number"] * 5)
+    assert rewards == [1.0, 0.0, 1.0, 1.0, 1.0]
+
+
 def test_hard_problems_have_their_operands_and_differ():
     rows = hard_problems(100, 400, 50, seed=3)
     assert len({row["question"] for row in rows}) == 50
