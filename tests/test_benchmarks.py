@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from grpo_dynamics.command import InputError
 from grpo_dynamics.tasks.benchmarks import BENCHMARKS, hub_source, load, unscorable
 
 OLYMPIAD = {"context": None, "question": "Find $x$.", "is_multiple_answer": False, "unit": None, "error": None}
@@ -153,10 +154,42 @@ def test_unscorable_problems_are_named_with_a_reason(tmp_path):
         ("aime2026", '{"question": "A?"}', r"row 0: found fields \['question'\], expected those of aime2026"),
         ("gsm8k", "not json", "expected a JSON list or JSON Lines"),
         ("gsm8k", "", "found no problems"),
+        ("gsm8k", "\n \n", "found no problems"),
+        ("gsm8k", '{"question": "A?", "answer": "#### 1"}\n[1]', r"rows.jsonl: row 1: found \[1\], expected an object"),
+        ("gsm8k", '[{"question": "A?", "answer": "#### 1"}, null]', "row 1: found null, expected an object"),
+        ("gsm8k", '{"question": null, "answer": "#### 1"}', "row 0: question: found null, expected a value"),
+        ("gsm8k", '{"question": "A?", "answer": null}', "row 0: answer: found null, expected a value"),
+        ("asdiv", '{"body": "A.", "question": null, "answer": "1"}', "row 0: question: found null"),
+        ("aime2026", '{"question": "A?", "answer": null}', "row 0: answer: found null"),
+        ("ladder_nested", '{"id": "a", "question": null, "answer": "1"}', "row 0: question: found null"),
+        ("ladder_nested", '{"id": "a", "question": "A?", "answer": null}', "row 0: answer: found null"),
     ],
 )
 def test_bad_input_is_named(tmp_path, name, content, message):
     path = tmp_path / "rows.jsonl"
     path.write_text(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         load(name, path)
+
+
+@pytest.mark.parametrize("answer", ["not a list", "5", "['1'", 5, [], ["1", None], {"a": 1}])
+def test_olympiadbench_answers_are_a_list(tmp_path, answer):
+    path = _write(tmp_path / "o.jsonl", [{"id": 1, "final_answer": answer, **OLYMPIAD}])
+    with pytest.raises(InputError, match=r"o.jsonl: row 0: final_answer: found .*, expected a list of answers$"):
+        load("olympiadbench", path)
+    with pytest.raises(InputError, match=r"row 0: final_answer: found null, expected a value$"):
+        load("olympiadbench", _write(path, [{"id": 1, "final_answer": None, **OLYMPIAD}]))
+
+
+def test_lines_end_at_line_feeds_alone_and_blank_ones_are_skipped(tmp_path):
+    rows = [{"question": "A\u2028B?", "answer": "#### 1"}, {"question": "C\x85D?", "answer": "#### 2"}]
+    first, second = (json.dumps(row, ensure_ascii=False) for row in rows)
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(f"\n{first}\r\n\n{second}\n \n".encode())
+    loaded = load("gsm8k", path)
+    assert [(problem["id"], problem["question"]) for problem in loaded] == [("0000", "A\u2028B?"), ("0001", "C\x85D?")]
+
+
+def test_an_id_may_be_null(tmp_path):
+    path = _write(tmp_path / "a.jsonl", [{"id": None, "problem": "Sum?", "answer": "70"}])
+    assert [problem["id"] for problem in load("aime2025", path)] == ["0000"]

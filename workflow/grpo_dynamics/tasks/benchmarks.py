@@ -28,6 +28,16 @@ from grpo_dynamics.tasks.scoring import Kind, scorable
 Row = dict[str, object]
 
 
+class _Fields(dict):
+    """A row, whose fields must have values where they are taken by ``row[field]``."""
+
+    def __getitem__(self, field: str) -> object:
+        value = super().__getitem__(field)
+        if value is None:
+            raise InputError(f"{field}: found null, expected a value")
+        return value
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """Where a benchmark is found on the Hugging Face hub, and how a row of it becomes a problem.
@@ -87,22 +97,38 @@ def _math500(row: Row) -> Row:
 
 
 def _olympiadbench(row: Row) -> Row | None:
-    """Text-only, English, open-ended problems; several answers to one problem compare as a set."""
+    """Text-only, English, open-ended problems; several answers to one problem compare as a set.
+
+    The tolerance that a row may give (``error``; one of the 675 problems has it) is not used: its answer, 4.2 within
+    0.1, compares like any other.
+    """
     wanted = {"question_type": "Open-ended", "language": "English", "modality": "Text-only"}
     if any(key in row and row[key] != value for key, value in wanted.items()):
         return None
-    answers = row["final_answer"]
-    answers = ast.literal_eval(answers) if isinstance(answers, str) else answers
+    answers = _listed(row["final_answer"])
     answer = ", ".join(str(part).replace("$", "").strip().rstrip(".") for part in answers)
     question = f"{row['context']}\n{row['question']}" if row.get("context") else row["question"]
     return {"id": row["id"], "question": question, "answer": answer}
+
+
+def _listed(answers: object) -> list:
+    """The answers of an OlympiadBench row: a list, or the text of one."""
+    found = answers
+    if isinstance(answers, str):
+        try:
+            found = ast.literal_eval(answers)
+        except (SyntaxError, ValueError):
+            found = None
+    if not isinstance(found, list) or not found or None in found:
+        raise InputError(f"final_answer: found {answers!r}, expected a list of answers")
+    return found
 
 
 def _competition(row: Row) -> Row:
     """AMC and AIME, under the column names that their several editions use."""
     question = next(row[key] for key in ("problem", "question", "prompt") if key in row)
     answer = next(row[key] for key in ("answer", "expected_answer") if key in row)
-    identifier = next((row[key] for key in ("id", "problem_idx") if key in row), None)
+    identifier = next((row.get(key) for key in ("id", "problem_idx") if key in row), None)
     return {"id": identifier, "question": question, "answer": _integral(answer)}
 
 
@@ -171,7 +197,8 @@ def load(name: str, path: str | Path) -> list[dict]:
     Raises
     ------
     ValueError
-        For a name that is not known, a file that is not as described, or a row without a needed field.
+        For a name that is not known, a file that is not as described, or a row where a needed field is missing, null
+        or, for OlympiadBench's answers, not a list.
     """
     if name in BENCHMARKS:
         normalise, kind = BENCHMARKS[name].normalise, BENCHMARKS[name].kind
@@ -182,9 +209,11 @@ def load(name: str, path: str | Path) -> list[dict]:
     loaded = []
     for index, row in enumerate(problems.read(path)):
         try:
-            problem = normalise(row)
+            problem = normalise(_Fields(row))
             if problem is not None:
-                loaded.append(_problem(problem, index, kind))
+                loaded.append(_problem(_Fields(problem), index, kind))
+        except InputError as error:
+            raise InputError(f"{path}: row {index}: {error}") from error
         except (KeyError, StopIteration) as error:
             raise InputError(f"{path}: row {index}: found fields {sorted(row)}, expected those of {name}") from error
     if not loaded:

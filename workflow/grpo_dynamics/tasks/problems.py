@@ -16,14 +16,22 @@ def read(path: str | Path) -> list[dict]:
     Raises
     ------
     ValueError
-        If the file cannot be read as either.
+        If the file cannot be read as either, or if a row is not an object.
     """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-        return json.loads(text) if text.lstrip().startswith("[") else [json.loads(line) for line in text.splitlines()]
+        if text.lstrip().startswith("["):
+            rows = json.loads(text)
+        else:
+            # Not splitlines(), which also breaks a line at a U+2028 within a string.
+            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: found {error}, expected a JSON list or JSON Lines") from error
+    for index, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise InputError(f"{path}: row {index}: found {json.dumps(row)}, expected an object")
+    return rows
 
 
 def write(rows: Iterable[dict], path: str | Path) -> None:
