@@ -58,6 +58,32 @@ from grpo_dynamics.tasks.scoring import Score, scorable, score, verifiable_rewar
         ("13/3", "4.33"),
         ("4.3333", "4.33"),
         ("0.333333", "1/3"),
+        (r"18~\text{apples}", "18"),
+        (r"18\quad\text{apples}", "18"),
+        (r"18\qquad", "18"),
+        ("{18}", "18"),
+        ("{{18}}", "18"),
+        (r"\underline{18}", "18"),
+        (r"\underline{\text{18 apples}}", "18"),
+        ("\N{EN DASH}5", "-5"),
+        ("5¢", "5"),
+        ("18 €", "18"),
+        (r"\pounds18", "18"),
+        (r"\pounds 18", "18"),
+        ("USD 18", "18"),
+        ("Rs. 18", "18"),
+        ("-Rs.18", "-18"),
+        ("10 000", "10000"),
+        ("10~000", "10000"),
+        ("1 234 567.5", "1234567.5"),
+        ("1,000 1/2", "1000.5"),
+        (r"\text{Answer: } 7", "7"),
+        ("Answer: 7", "7"),
+        ("Answer: 3 1/2", "3.5"),
+        (r"\text{The answer is } 7", "7"),
+        (r"\text{The answer is } -7", "-7"),
+        (r"\text{Janet makes } \$18", "18"),
+        (r"\text{Janet makes } \$18 \text{ a day}.", "18"),
     ],
 )
 def test_boxed_number_is_right(content, gold):
@@ -88,6 +114,26 @@ def test_boxed_number_is_right(content, gold):
         ("4.3", "4.33"),
         ("998.55", "998.5"),
         ("9" * 5000, "9"),
+        ("5¢", "0.05"),
+        ("10 00", "10"),
+        ("10 0000", "100000"),
+        ("3 4", "3"),
+        ("3 4", "34"),
+        ("2{3}", "23"),
+        ("2^{3}", "23"),
+        ("{3}, {4}", "3"),
+        ("minus 7", "7"),
+        ("at least 7", "7"),
+        ("half of 7", "7"),
+        ("7 or so, maybe 8", "7"),
+        ("either 8 or 7", "7"),
+        ("Tom has 8 and Ann has 7", "7"),
+        ("Tom has eight, Ann has 7", "7"),
+        (r"\text{Tom: }7, \text{Ann: }8", "7"),
+        (r"\text{Answer: } 2\sqrt{7}", "2"),
+        ("x 7", "7"),
+        (r"\sin 7", "7"),
+        ("18" + " " * 5000 + "#", "18"),
     ],
 )
 def test_boxed_number_is_wrong(content, gold):
@@ -119,6 +165,27 @@ def test_boxed_number_is_wrong(content, gold):
         ("it is -7", Score(0.0, "-7", "last number")),
         ("(1,2345)", Score(0.0, "2345", "last number")),
         ("it is 1,007", Score(0.0, "1,007", "last number")),
+        ("it is \N{EN DASH}7", Score(0.0, "-7", "last number")),
+        ("5\N{EN DASH}7", Score(1.0, "7", "last number")),
+        ("The answer is Rs. 7. That is 3 more", Score(1.0, "7", "marker")),
+        # A heading is no marker; an answer behind #### at the start of a line is.
+        ("#### Conclusion\nShe has 7 apples.", Score(1.0, "7", "last number")),
+        ("#### 1. Calculate 3+4\n#### 2. Then 8\nThe total is 7", Score(1.0, "7", "last number")),
+        ("#### **2. Then 8**\nThe total is 7", Score(1.0, "7", "last number")),
+        ("#### 2) x = 8\nThe total is 7", Score(1.0, "7", "last number")),
+        ("##### 2: Add 8\nThe total is 7", Score(1.0, "7", "last number")),
+        ("#### Step 2\nThe answer is 7. It was 8", Score(1.0, "7", "marker")),
+        ("#### 1. Add\n3+4=7\n#### 7\nCheck: 8-1", Score(1.0, "7", "marker")),
+        ("#### **Answer:** 7\nCheck: 8-1", Score(1.0, "7", "marker")),
+        ("so\n#### 7 apples, as asked\nor 8", Score(1.0, "7", "marker")),
+        ("#### USD 7\nor 8", Score(1.0, "7", "marker")),
+        ("#### Total = 7\nor 8", Score(1.0, "7", "marker")),
+        ("#### -7.\nor 7", Score(0.0, "-7", "marker")),
+        ("####\n7\nor 8", Score(1.0, "7", "marker")),
+        # Nothing behind ####: a marker before it counts, a number does not.
+        ("The final answer is 7 apples. ####", Score(1.0, "7", "marker")),
+        ("#### 7 ####", Score(1.0, "7", "marker")),
+        ("#### Sum\n3+4=7 ####", Score(0.0, None, "none")),
         # No answer: cut short, or none given.
         ("so \\boxed{7", Score(0.0, None, "none")),
         ("\\boxed{7} or rather \\boxed{\\frac{7}{", Score(0.0, None, "none")),
@@ -130,6 +197,24 @@ def test_boxed_number_is_wrong(content, gold):
 )
 def test_where_the_answer_is_found(completion, expected):
     assert score(completion, "7") == expected
+
+
+@pytest.mark.parametrize(
+    ("completion", "found", "found_by"),
+    [
+        ("answer: 3 1/2", "3 1/2", "marker"),
+        ("**Answer:** 3 1/2 cups", "3 1/2", "marker"),
+        (r"the answer is $3\frac{1}{2}$", "3 1/2", "marker"),
+        ("she needs 3 1/2 cups", "3 1/2", "last number"),
+    ],
+)
+def test_a_mixed_number_in_running_text(completion, found, found_by):
+    assert score(completion, "3.5") == Score(1.0, found, found_by)
+
+
+def test_numbers_on_two_lines_are_no_mixed_number():
+    assert score("Step 3\n1/2", "0.5") == Score(1.0, "1/2", "last number")
+    assert score("1,234 1/2", "1234.5") == Score(1.0, "1,234 1/2", "last number")
 
 
 @pytest.mark.parametrize(
@@ -157,6 +242,36 @@ def test_where_the_answer_is_found(completion, expected):
         (r"#### \frac{1}{2}", "0.5", 1.0),
         (r"\boxed{\frac{1}{", r"\frac{1}{2}", 0.0),
         (r"\boxed{)(}", r"\frac{1}{2}", 0.0),
+        # The full stop of the sentence.
+        (r"\boxed{\frac{3\sqrt{3}}{4}.}", r"\frac{3\sqrt{3}}{4}", 1.0),
+        (r"\boxed{p-q.}", "p - q", 1.0),
+        (r"\boxed{q-p.}", "p - q", 0.0),
+        (r"\boxed{\text{Evelyn}.}", r"\text{Evelyn}", 1.0),
+        # Words behind and around the answer.
+        (r"The answer is $\frac{1}{2}$, which is what we wanted.", r"\frac12", 1.0),
+        (r"The answer is $$\sqrt{2}$$ as we wanted.", r"\sqrt{2}", 1.0),
+        (r"The answer is \(\sqrt{2}\), as we wanted.", r"\sqrt{2}", 1.0),
+        (r"The answer is \sqrt{2} because it is irrational.", r"\sqrt{2}", 1.0),
+        (r"The answer is $f(x)=2x$ where $x>0$", "2x", 1.0),
+        (r"The answer is $3x$ where $x>0$", "2x", 0.0),
+        ("The answer is 12, since $3x$ is 12", "12", 1.0),
+        ("The answer is that there are 12 ways", "12", 1.0),
+        ("The answer is that there are 13 ways", "12", 0.0),
+        ("The answer is that there are 12 ways to choose 3 of them", "12", 1.0),
+        ("The answer is 12 because 3 times 4 is 12.", "12", 1.0),
+        ("The answer is 13 because 3 times 4 is 12.", "12", 0.0),
+        # Several answers are a set, whatever joins them.
+        ("The answer is $3$ and $4$.", "3,4", 1.0),
+        ("The answer is $3$, $4$, or $5$, which are all.", "3,4,5", 1.0),
+        ("The answer is $3$ or $4$.", "3", 0.0),
+        ("The answer is 3, or 4.", "3", 0.0),
+        ("The answer is that it is 3 or 4.", "3", 0.0),
+        ("The answer is n plus 12", "12", 0.0),
+        ("The answer is that we have 12k ways", "12", 0.0),
+        # Headings.
+        ("#### Conclusion\nThe answer is $2x$.\n#### Remark\nnone", "2x", 1.0),
+        ("#### 2. Case $x > 0$\nso 12", "12", 1.0),
+        ("#### $2x$\n12", "2x", 1.0),
     ],
 )
 def test_latex(completion, gold, expected):

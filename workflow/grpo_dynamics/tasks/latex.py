@@ -23,7 +23,7 @@ def equivalent(gold: str, answer: str) -> bool | None:
     Parameters
     ----------
     gold, answer : str
-        LaTeX, without a box; dollar signs do not matter.
+        LaTeX, without a box; dollar signs and a final full stop do not matter.
     """
     if threading.current_thread() is threading.main_thread():
         return _equivalent(gold, answer)
@@ -50,7 +50,7 @@ def _parse(text: str) -> list:
     parsed must not pass as equal to itself."""
     from math_verify import parse
 
-    body = text.replace("\\$", "").replace("$", "")
+    body = text.replace("\\$", "").replace("$", "").strip().removesuffix(".")
     return parse(f"${body}$", fallback_mode="no_fallback", parsing_timeout=PARSING_SECONDS, raise_on_error=True)
 
 

@@ -9,21 +9,41 @@ from typing import NamedTuple
 
 # Thousands commas only where they separate thousands: "1,234" is one number, "0,1" and "1,2345" are not.
 _PLAIN = r"(?:[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
+# Spaces separate thousands only in a text that is one number as a whole: in running text they may separate numbers.
+_SPACED = rf"(?:[1-9]\d{{0,2}}(?:\s\d{{3}})+(?!\d)(?:\.\d+)?|{_PLAIN})"
+_WHOLE = r"(?P<whole>[1-9]\d{0,2}(?:,\d{3})+|\d+)"
 _CURRENCY = r"(?:[$€£¥]\s*)?"
+_CODE = r"(?:(?:USD?|EUR|GBP|INR|Rs\.?)\s*)?"
 _UNIT = r"(?:(?:\s[A-Za-z(]|[A-Za-z]{2})[A-Za-z\s/.()'-]*(?:(?<=[A-Za-z])\^?\{?[23]\}?)?)?"
 _NUMBER = (
-    rf"(?P<sign>[-+]?)\s*{_CURRENCY}(?:(?P<whole>\d+)\s+(?=\d+\s*/))?"
-    rf"(?P<top>{_PLAIN})(?:\s*/\s*(?P<bottom>{_PLAIN}))?\s*(?P<percent>%|percent\b)?"
+    rf"(?P<sign>[-+]?)\s*{_CODE}{_CURRENCY}(?:{_WHOLE}\s+(?=\d+\s*/))?"
+    rf"(?P<top>{_SPACED})(?:\s*/\s*(?P<bottom>{_PLAIN}))?\s*(?P<percent>%|percent\b)?\s*[¢€£¥]?"
 )
 _WITH_UNIT = re.compile(rf"{_NUMBER}\s*{_UNIT}\s*\.?")
 _WITHOUT_UNIT = re.compile(rf"{_NUMBER}\s*\.?")
+_BEHIND_WORDS = re.compile(rf"(?P<words>(?:(?:[A-Za-z][A-Za-z'-]+|[AaI])(?:[,:]\s*|\s+))+){_NUMBER}\s*{_UNIT}\s*\.?")
+# Words that may make another number of the one behind them, or another one besides it.
+_OTHER_NUMBER = re.compile(
+    r"\b(?:minus|negative|plus|times|half|third|quarter|double|twice|triple|square|root|sqrt|log|ln|sin|cos|tan|mod"
+    r"|than|least|most|not|over|under|between|and|or|zero|one|two|three|four|five|six|seven|eight|nine|ten)\b",
+    re.IGNORECASE,
+)
 # A minus belongs to a number in running text unless something stands before it from which to subtract: "5-3" ends in 3.
 _IN_TEXT = re.compile(
-    rf"(?P<sign>(?<![\w)\]}}%])-)?{_CURRENCY}(?<![\d.])(?P<top>{_PLAIN})(?:\s?/\s?(?P<bottom>{_PLAIN}))?\s?(?P<percent>%)?"
+    rf"(?P<sign>(?<![\w)\]}}%])-)?{_CURRENCY}(?<![\d.])(?:{_WHOLE} (?=\d+/\d))?"
+    rf"(?P<top>{_PLAIN})(?:\s?/\s?(?P<bottom>{_PLAIN}))?\s?(?P<percent>%)?"
+)
+# A number in a sentence without a formula in it: no letter, sign or second number joined to it.
+_IN_WORDS = re.compile(
+    rf"(?P<words>(?:[A-Za-z]{{2}}|[AaI]\b)[A-Za-z\s,:'-]*\s){_CURRENCY}(?P<number>-?{_PLAIN}%?)"
+    r"(?:\s+(?!(?:and|or|to)\s+\W?\d|plus\b|minus\b|times\b)[A-Za-z]{2}[^\\^+=*/]*|[\s.]*)"
 )
 _FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{\s*(-?[\d.]+)\s*\}|(\d))\s*(?:\{\s*([\d.]+)\s*\}|(\d))")
 _TEXT = re.compile(r"\\(?:text|mbox|mathrm|textbf|mathbf)\s*\{([^{}]*)\}")
 _DECORATION = re.compile(r"\\!\s*|\\,|\\;|\\ |\\[()\[\]]|\*\*|\^\s*\{?\s*\\circ\s*\}?|°|\\left|\\right")
+_SPACE = re.compile(r"~|\\q?quad(?![A-Za-z])")
+_POUNDS = re.compile(r"\\(?:pounds|textsterling)(?![A-Za-z])\s*")
+_GROUP = re.compile(r"\\underline\s*\{([^{}]*)\}|(?<![\w}^\\])\{([^{}]*)\}")
 _EQUALS = re.compile(r"=|\\approx|≈")
 _VARIABLE = re.compile(r"\s*[A-Za-z](?:_\{?\w+\}?)?\s*(?:=|\\approx|≈)")
 _PLAIN_INTEGER = re.compile(r"-?\d{1,300}")
@@ -52,13 +72,16 @@ def plain(text: str, keep_text: bool = True) -> str:
 
     `keep_text` keeps what stands in ``\text{...}`` (a unit, say); otherwise it is dropped.
     """
-    if "\N{MINUS SIGN}" in text:
-        text = text.replace("\N{MINUS SIGN}", "-")
-    if "\\" in text or "{" in text or "*" in text or "°" in text or "$" in text:
+    for minus in ("\N{MINUS SIGN}", "\N{EN DASH}"):
+        text = text.replace(minus, "-")
+    if any(sign in text for sign in "\\{*°$~"):
         text = text.replace("{,}", ",").replace("\\$", "").replace("$", "").replace("\\%", "%")
+        text = _POUNDS.sub("£", _SPACE.sub(" ", text))
         text = _TEXT.sub(r" \1" if keep_text else "", text)
         text = _DECORATION.sub("", text)
         text = _FRACTION.sub(lambda match: " {}/{}".format(*[group for group in match.groups() if group]), text)
+        while (inner := _GROUP.sub(lambda match: match[1] or match[2] or "", text)) != text:
+            text = inner
     return text.strip()
 
 
@@ -66,9 +89,9 @@ def plain(text: str, keep_text: bool = True) -> str:
 def whole_number(text: str, latex: bool = False) -> Number | None:
     r"""The number that `text` as a whole is, or None.
 
-    Currency signs, a left-hand side (``m+n = 79``), a percent sign, a unit in words (``1/2 cup``) and a final full stop
-    are allowed around it. More than one number (``3, 4``; ``7 or 8``), a root, a product or a one-letter unit written
-    without a space (``2x``) make it no number.
+    Currency signs or codes (``USD 18``), a left-hand side (``m+n = 79``), a percent sign, a unit in words (``1/2 cup``)
+    and a final full stop are allowed around it, and spaces between its thousands. More than one number (``3, 4``;
+    ``7 or 8``), a root, a product or a one-letter unit written without a space (``2x``) make it no number.
 
     Parameters
     ----------
@@ -80,13 +103,30 @@ def whole_number(text: str, latex: bool = False) -> Number | None:
     """
     if _PLAIN_INTEGER.fullmatch(text):
         return Number(int(text), 0, False)
-    text = plain(text, keep_text=not latex)
+    # A run of spaces, which several parts of the patterns could share out among them, would take long not to match.
+    text = " ".join(plain(text, keep_text=not latex).split())
     if latex:
         text = _VARIABLE.sub("", text, count=1)
         match = _WITHOUT_UNIT.fullmatch(text.strip())
     else:
         match = _WITH_UNIT.fullmatch(_EQUALS.split(text)[-1].strip())
     return match and _number(match)
+
+
+def behind_words(text: str) -> Number | None:
+    """The number behind a label or the words of a sentence, as in ``Answer: 7`` or ``Janet makes $18 a day``, or None.
+
+    It must be the only number, with at most a unit behind it, and no word before it may change it, as in ``minus 7`` or
+    ``at least 7``.
+    """
+    match = _BEHIND_WORDS.fullmatch(" ".join(plain(text).split()))
+    return _number(match) if match and not _OTHER_NUMBER.search(match["words"]) else None
+
+
+def in_words(text: str) -> tuple[str, Number] | None:
+    """The first number of a sentence that has words before it and no formula: ``that there are 12 ways`` gives 12."""
+    match = _IN_WORDS.fullmatch(plain(text))
+    return first_number(match["number"]) if match and not _OTHER_NUMBER.search(match["words"]) else None
 
 
 def first_number(text: str) -> tuple[str, Number] | None:
@@ -153,7 +193,7 @@ def _number(match: re.Match) -> Number | None:
 
 
 def _value(text: str) -> tuple[int | float, int]:
-    text = text.replace(",", "")
+    text = "".join(text.replace(",", "").split())
     if "." in text:
         return float(text), len(text) - text.index(".") - 1
     # A degenerate completion can hold a run of digits too long to convert; nothing agrees with infinity.

@@ -7,19 +7,27 @@ of these that is found:
 
 1. the last box, ``\boxed{...}``, that is not empty. A box that is opened and never closed (a completion cut short) is
    no answer, whatever stands before it;
-2. the last marked answer: ``#### 7``, ``the answer is 7``, ``Answer: 7``. ``####`` with nothing behind it is no answer;
-   another marker without a number in its sentence is only prose, and the one before it counts;
+2. the last marked answer: ``#### 7``, ``the answer is 7``, ``Answer: 7``. A marker without an answer in its sentence
+   is passed over, and the one before it counts. A line that starts with ``####`` and goes on with words or with the
+   number of a heading (``#### Conclusion``, ``#### 2. Add them``) is a Markdown heading and no marker; a number with a
+   unit behind it (``#### 7 apples``) is an answer. If no marker has an answer, but one of them is ``####`` (a
+   completion cut short), there is no answer;
 3. the last number of the text, found by "last number" so that it can be counted apart.
 
 How answers compare
 -------------------
-"number": numbers by value (`numbers.agree`). In a box the content as a whole must be one number, with a currency sign,
-a left-hand side, a percent sign or a unit in words around it at most: ``18``, ``18.0``, ``$18``, ``1,234``, ``1234.``,
-``**277**``, ``079``, ``m+n = 79``, ``x = 5``, ``-3``, ``5/2``, ``1/2 cup`` and ``50\%`` are numbers; ``0,1``, ``3, 4``,
-``2\sqrt{3}`` and ``2x`` are not, and score 0. Behind a marker it is the first number, or the first one after the last
-equals sign. Number words, powers of ten and ratios are not read.
+"number": numbers by value (`numbers.agree`). In a box the content as a whole must be one number, with a currency sign
+or code, a left-hand side, a percent sign, a unit in words or words before it at most: ``18``, ``18.0``, ``$18``,
+``USD 18``, ``5¢``, ``1,234``, ``1 234``, ``1234.``, ``**277**``, ``{18}``, ``079``, ``m+n = 79``, ``x = 5``, ``-3``,
+``5/2``, ``3 1/2``, ``1/2 cup``, ``50\%``, ``\text{Answer: } 7`` and ``\text{Janet makes } \$18`` are numbers; ``0,1``,
+``3, 4``, ``2\sqrt{3}``, ``2x``, ``minus 7`` and ``at least 7`` are not, and score 0. Behind a marker it is the first
+number, or the first one after the last equals sign. Number words, powers of ten and ratios are not read. A sign for
+cents is a unit: ``5¢`` is 5.
 
-"latex": numbers by value if both are numbers; else `math_verify`, gold first, on the found answer alone.
+"latex": numbers by value if both are numbers; else `math_verify`, gold first, on the found answer alone. Behind a
+marker that is what stands between the first pair of dollar signs (and those joined to it by a comma, "and" or "or"),
+else what comes before ", which", "because" and the like; of a sentence, if the gold answer is a number, it is the first
+number. A final full stop does not matter. No tolerance is taken from the benchmark.
 """
 
 from __future__ import annotations
@@ -34,8 +42,17 @@ Kind = Literal["number", "latex"]
 FoundBy = Literal["box", "marker", "last number", "none", "timeout"]
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
-_MARKER = re.compile(r"####|\banswer\b[^.\n:=#]{0,60}?(?:\bis\b|[:=])[:*\s]*", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"\n|\.(?:\s|$)|####")
+_MARKER = re.compile(r"#{4,}|\banswer\b[^.\n:=#]{0,60}?(?:\bis\b|[:=])[:*\s]*", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"\n|(?<!\bRs)\.(?:\s|$)|####")
+_ENUMERATION = re.compile(r"\d+(?:\.\d+)*[.):]\s+\S")
+_WORD = re.compile(r"[A-Za-z]{2}|[AI]\s")
+_BRACKETS = re.compile(r"(?<!\\)\\[()\[\]]")
+_FORMULA = re.compile(r"\$+([^$]+)\$+")
+_JOINED = re.compile(r"\s*,?\s*(?:and|or)?\s*")
+# Up to the words that go on about the answer; not those in a formula, and not those of a second answer.
+_CLAUSE = re.compile(
+    r"(?:\\.|\$[^$]*\$|(?!,\s+(?!and\b|or\b)[A-Za-z]{2}|\s(?:because|since|which|where)\b).)*", re.DOTALL
+)
 
 
 class Score(NamedTuple):
@@ -82,7 +99,7 @@ def score(completion: str, gold: str, kind: Kind = "number") -> Score:
     right = numbers.whole_number(gold, kind == "latex")
     if kind == "number" and right is None:
         raise InputError(f"gold answer: found {gold!r}, expected a number")
-    answer, number, found_by = _find(completion, kind)
+    answer, number, found_by = _find(completion, kind, right is not None)
     if answer is None:
         return Score(0.0, None, "none")
     if number is not None and right is not None:
@@ -112,8 +129,11 @@ def verifiable_reward(
     return [score(text, gold, how).reward for text, gold, how in zip(texts, answer, kind, strict=True)]
 
 
-def _find(text: str, kind: Kind) -> tuple[str | None, numbers.Number | None, FoundBy]:
-    """The answer in a completion, the number it is (if it is one), and where it was found."""
+def _find(text: str, kind: Kind, numeric: bool) -> tuple[str | None, numbers.Number | None, FoundBy]:
+    """The answer in a completion, the number it is (if it is one), and where it was found.
+
+    `numeric` tells whether the gold answer is a number.
+    """
     nothing = (None, None, "none")
     if "think>" in text:
         _, ended, text = text.rpartition("</think>")
@@ -124,28 +144,66 @@ def _find(text: str, kind: Kind) -> tuple[str | None, numbers.Number | None, Fou
             content = _balanced(text, box.end())
             if content is None:
                 return nothing
-            if content.strip():
-                return content.strip(), numbers.whole_number(content.strip(), kind == "latex"), "box"
+            if content := content.strip():
+                number = numbers.whole_number(content, kind == "latex")
+                if kind == "number" and number is None:
+                    number = numbers.behind_words(content)
+                return content, number, "box"
+    cut_short = False
     for marker in reversed(list(_MARKER.finditer(text))):
+        hashes = marker.group().startswith("#")
+        if hashes and _is_heading(text, marker):
+            continue
         segment = _SENTENCE_END.split(text[marker.end() :].lstrip(), maxsplit=1)[0].strip(" :*")
-        found = _marked_formula(segment) if kind == "latex" else numbers.first_number(segment)
+        found = _marked_formula(segment, numeric) if kind == "latex" else numbers.first_number(segment)
         if found:
             return *found, "marker"
-        if marker.group() == "####":
-            return nothing
+        cut_short = cut_short or hashes
+    if cut_short:
+        return nothing
     found = numbers.last_number(text)
     return (*found, "last number") if found else nothing
 
 
-def _marked_formula(segment: str) -> tuple[str, numbers.Number | None] | None:
-    """The formula behind a marker: a number, what stands between dollar signs, or an expression without words."""
-    if number := numbers.whole_number(segment):
-        return segment, number
-    if "$" in segment:
-        return segment[segment.index("$") :].strip("$ "), None
-    if segment and (re.search(r"[\d\\]", segment) or " " not in segment):
-        return segment, None
+def _is_heading(text: str, hashes: re.Match) -> bool:
+    """Whether ``####`` begins a Markdown heading: a line of words or with a number of its own, not an answer."""
+    if text[: hashes.start()].rpartition("\n")[2].strip():
+        return False
+    line = numbers.plain(text[hashes.end() :].partition("\n")[0]).strip("* ")
+    if _ENUMERATION.match(line):
+        return True
+    return bool(_WORD.match(line)) and numbers.whole_number(line) is None
+
+
+def _marked_formula(segment: str, numeric: bool) -> tuple[str, numbers.Number | None] | None:
+    """The formula behind a marker: a number, what stands between dollar signs, or an expression without words.
+
+    Words that go on about the answer are cut. Of a sentence it is the first number, if the gold answer is one
+    (`numeric`).
+    """
+    clause = _CLAUSE.match(_BRACKETS.sub("$", segment)).group().strip(" ,")
+    if number := numbers.whole_number(clause):
+        return clause, number
+    if formula := _between_dollars(clause):
+        return formula, numbers.whole_number(formula, latex=True)
+    if numeric and (found := numbers.in_words(clause)):
+        return found
+    if "$" in clause:
+        return clause[clause.index("$") :].strip("$ "), None
+    if clause and (re.search(r"[\d\\]", clause) or " " not in segment):
+        return clause, None
     return None
+
+
+def _between_dollars(clause: str) -> str | None:
+    """What stands between the first pair of dollar signs, and between those joined to it: ``$3$ and $4$`` is 3, 4."""
+    formulas, end = [], None
+    for pair in _FORMULA.finditer(clause.replace("\\$", "")):
+        if end is not None and not _JOINED.fullmatch(pair.string[end : pair.start()]):
+            break
+        formulas.append(pair[1].strip())
+        end = pair.end()
+    return ", ".join(formulas) or None
 
 
 def _balanced(text: str, start: int) -> str | None:
