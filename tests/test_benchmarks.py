@@ -153,6 +153,7 @@ def test_unscorable_problems_are_named_with_a_reason(tmp_path):
         ("gsm8k", '{"question": "A?"}', r"row 0: found fields \['question'\], expected those of gsm8k"),
         ("aime2026", '{"question": "A?"}', r"row 0: found fields \['question'\], expected those of aime2026"),
         ("gsm8k", "not json", "expected a JSON list or JSON Lines"),
+        ("gsm8k", "{}\n\nnot json", "found Expecting value in line 3, column 1, expected a JSON list or JSON Lines"),
         ("gsm8k", "", "found no problems"),
         ("gsm8k", "\n \n", "found no problems"),
         ("gsm8k", '{"question": "A?", "answer": "#### 1"}\n[1]', r"rows.jsonl: row 1: found \[1\], expected an object"),

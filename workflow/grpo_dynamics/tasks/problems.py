@@ -25,7 +25,7 @@ def read(path: str | Path) -> list[dict]:
             rows = json.loads(text)
         else:
             # Not splitlines(), which also breaks a line at a U+2028 within a string.
-            rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+            rows = [_row(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: found {error}, expected a JSON list or JSON Lines") from error
     for index, row in enumerate(rows):
@@ -41,3 +41,10 @@ def write(rows: Iterable[dict], path: str | Path) -> None:
     temporary = path.with_name(f".{path.name}.part")
     temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     os.replace(temporary, path)
+
+
+def _row(line: str, number: int) -> object:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} in line {number}, column {error.colno}") from error
