@@ -115,8 +115,8 @@ def c2(evidence: Evidence) -> Finding:
     numbers = (
         f"AICc lower in {of(int(better.sum()), len(cells), 'fitted cells')}, F-test significant too in "
         f"{int(clear.sum())} (no test in {untested}), {unfitted}; of the others {int(left_open.sum())} leave zeta "
-        f"open; AICc of exponential minus law {extent(delta)}; fall of the squared residual per step, early minus late: "
-        f"{span(mean, low, high)} (n = {len(runs)} runs); " + _forecasts(evidence, cells, ("law", "exponential"))
+        f"open; AICc of exponential minus law {extent(delta)}; fall of the squared residual per step, early minus "
+        f"late: {span(mean, low, high)} (n = {len(runs)} runs); " + _forecasts(evidence, cells, ("law", "exponential"))
     )
     open_cells = int(left_open.sum())
     verdict = all_or_some(int(better.sum()), len(cells), evidence.claims["majority"], undecided=open_cells)
