@@ -1,12 +1,15 @@
 # What all rules share: folders, the code a rule depends on, resources that grow with each attempt.
 
 import json
+import os
 import re
 
 from snakemake.iocontainers import Wildcards
 
 RESULTS = f"results/{config['study']}"
-SCRIPTS = f"{workflow.basedir}/workflow/scripts"
+# Relative to the working directory, since they are inputs: a project that is moved or copied reruns nothing.
+ROOT = os.path.relpath(workflow.basedir)
+SCRIPTS = os.path.normpath(f"{ROOT}/workflow/scripts")
 ENVS = f"{workflow.basedir}/envs"
 
 
@@ -24,7 +27,7 @@ def code(*names):
         if not path.exists():
             raise FileNotFoundError(f"code(): {path} does not exist")
         files += sorted(path.glob("*.py")) if path.is_dir() else [path]
-    return [str(path) for path in files]
+    return [os.path.relpath(path) for path in files]
 
 
 def grow(mem_mb, runtime, gpu=0, stop_before=None):
@@ -42,10 +45,18 @@ def grow(mem_mb, runtime, gpu=0, stop_before=None):
 
 
 def asked(stage):
-    """What the jobs of training or of evaluation ask for, by the config; those of several nodes start srun themselves."""
+    """What the jobs of training or of evaluation ask for, by the config; those of several nodes start srun themselves.
+
+    GPUs are those of one node, or of each node: a number for the whole job SLURM spreads over nodes as it likes. The task
+    per node is for Snakemake's plugin, which wants to be told of tasks where there is `mpi`.
+    """
     resources = grow(**{name: value for name, value in config["resources"][stage].items() if name != "threads"})
     nodes = config["launch"]["nodes"] if stage == "training" else 1
-    return resources if nodes == 1 else resources | {"nodes": nodes, "mpi": "srun"}
+    if nodes == 1:
+        return resources | {"nodes": 1}
+    gpus = resources.pop("gpu") // nodes
+    own = {"gres": f"gpu:{gpus}", "tasks_per_gpu": 0} if gpus else {}
+    return resources | {"nodes": nodes, "mpi": "srun", "tasks": nodes, **own}
 
 
 def asked_for(jobs):
@@ -160,7 +171,7 @@ def evaluation_code():
     """The scorer, the loading of benchmarks, the evaluation, and lm-eval's task files."""
     tasks = ["scoring", "numbers", "latex", "benchmarks", "problems", "chat"]
     modules = code("evaluation", "seeds.py", "benchmarks", *(f"tasks/{name}.py" for name in tasks))
-    return modules + sorted(str(path) for path in (LIBRARY / "benchmarks").glob("*yaml"))
+    return modules + sorted(os.path.relpath(path) for path in (LIBRARY / "benchmarks").glob("*yaml"))
 
 
 def evaluated(file):

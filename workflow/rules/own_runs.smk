@@ -16,7 +16,7 @@ rule own_run:
             "figures/own_looks.py",
             "figures/style.py",
         ),
-        template=f"{workflow.basedir}/workflow/grpo_dynamics/reports/page.html.j2",
+        template=os.path.normpath(f"{ROOT}/workflow/grpo_dynamics/reports/page.html.j2"),
         log=own_log,
     output:
         page=report(

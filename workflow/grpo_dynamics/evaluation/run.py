@@ -92,7 +92,8 @@ def load_model(checkpoint: str, batch_size: int, chat_template: Path | None = No
         print(f"{checkpoint}: generation_config.json: put aside: {', '.join(aside)}", flush=True)
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)
     chat.set_template(tokenizer, chat_template, checkpoint)
-    return ReportingHFLM(pretrained=model, tokenizer=tokenizer, batch_size=batch_size)
+    # As in training: the chat template writes all special tokens, and the tokenizer adds none.
+    return ReportingHFLM(pretrained=model, tokenizer=tokenizer, batch_size=batch_size, add_bos_token=False)
 
 
 def evaluate(lm: ReportingHFLM, settings: Settings, seed: int = 0, label: str = "evaluation") -> dict[str, list[dict]]:

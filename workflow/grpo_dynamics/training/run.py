@@ -57,7 +57,8 @@ class _Reporter(TrainerCallback):
 
     def on_save(self, args, state, control, **kwargs):
         args.distributed_state.wait_for_everyone()  # every process writes its random state
-        if state.is_world_process_zero:
+        # Not the last: the trainer, resumed there, would take one step more before it looks at max_steps.
+        if state.is_world_process_zero and state.global_step < state.max_steps:
             checkpoints.mark_complete(Path(args.output_dir), state.global_step)
 
 
