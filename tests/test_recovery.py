@@ -59,6 +59,30 @@ Error in rule ladder_data:
         message: None
         jobid: 3
 """
+# A group that sbatch refuses; its words ('invalid partition specified: cpu') are nowhere in the log.
+REFUSED_GROUP = """\
+SLURM run ID: a01ef3b6-c947-437f-8b65-2c39300e34bc
+No SLURM account given, trying to guess.
+[Thu Dec  3 05:36:37 2026]
+    message: Error in group problems
+    jobs:
+        rule training_data:
+            jobid: 3
+            output: results/data/train.jsonl, results/data/heldout.jsonl
+            log: results/logs/training_data.log (check log file(s) for error details)
+        rule ladder_data:
+            jobid: 4
+            output: results/data/ladder/ladder_names.jsonl
+            log: results/logs/ladder_data.log (check log file(s) for error details)
+Logfile results/logs/training_data.log not found.
+    [Thu Dec  3 05:36:37 2026]
+    Error in rule ladder_data:
+        message: None
+        jobid: 4
+        output: results/data/ladder/ladder_names.jsonl
+        log: results/logs/ladder_data.log (check log file(s) for error details)
+    Logfile results/logs/ladder_data.log not found.
+"""
 KILLED = "slurmstepd-vm: error: StepId=8.0 exceeded memory limit (510083072 > 471859200), being killed\n"
 ASKED = {
     1: {"rule": "grpo", "mem_mb": 3000, "runtime": 60},
@@ -159,7 +183,7 @@ def test_a_cancelled_job_needs_the_same_command(tmp_path):
 def test_a_limit_that_is_reached_is_said(tmp_path):
     said, command = advice(JOB.format(state="TIMEOUT"), tmp_path, limits={"mem_mb": None, "runtime": 60})
     assert "    grpo had asked for 60 minutes, and resources.limits.runtime allows no more" in said
-    assert "First change the config" in said[-1]
+    assert "First change the config or the profile" in said[-1]
     assert "runtime" not in command
     _, command = advice(JOB.format(state="TIMEOUT"), tmp_path, limits={"mem_mb": None, "runtime": 90})
     assert "grpo:runtime=90" in command
@@ -170,6 +194,59 @@ def test_a_refused_job_says_why(tmp_path):
     reason = "sbatch: error: invalid partition specified: gpu"
     said, _ = advice(block.format(reason), tmp_path)
     assert "  grpo (job 1): refused by SLURM: invalid partition specified: gpu" in said
+
+
+def test_a_group_that_slurm_did_not_start_says_so(tmp_path):
+    written(tmp_path, "results/logs/training_data.log", "MemoryError\n")  # of an earlier invocation
+    said, _ = advice(REFUSED_GROUP, tmp_path)
+    assert said[2:] == [
+        "  group problems (job 3, 4): SLURM did not start it",
+        "    its jobs: training_data, ladder_data",
+        "    check slurm_partition and slurm_account at the top of the profile;",
+        "    sbatch --test-only --partition=<partition> --wrap=true says what SLURM has against them",
+        "",
+        "First change the config or the profile as said above. Then, from the last checkpoints:",
+    ]
+    # Groups fail without SLURM, too.
+    [failure] = recovery.failures(REFUSED_GROUP.split("\n", 1)[1], tmp_path)
+    assert failure.what == "out of memory"
+
+
+def test_snakemake_s_own_log_of_a_group_that_sbatch_refused(tmp_path):
+    """With a program in sbatch's place; the executor itself writes the log."""
+    written(tmp_path, "bin/sbatch", "#!/bin/sh\necho 'sbatch: error: invalid partition specified: cpu' >&2\nexit 1\n")
+    for name in ("squeue", "scancel", "sacct", "sinfo"):
+        written(tmp_path, f"bin/{name}", "#!/bin/sh\n")
+    for path in (tmp_path / "bin").iterdir():
+        path.chmod(0o755)
+    arguments = ["--workflow-profile", "profiles/slurm", "--slurm-status-command", "squeue", "--retries", "0"]
+    arguments += ["--slurm-init-seconds-before-status-checks", "1", "--directory", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "results/cpu/data/ladder/ladder_names.jsonl", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    said = done.stderr.split("What happened:\n")[1].splitlines()
+    assert said[0] in [f"  group problems (job {jobs}): SLURM did not start it" for jobs in ("0, 1", "1, 0")]
+    assert set(said[1].removeprefix("    its jobs: ").split(", ")) == {"training_data", "ladder_data"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "helps"),
+    [
+        ("grpo_variant", "a smaller grpo.micro_batch_size, grpo.gradient_checkpointing or grpo.lora needs less"),
+        ("evaluate_run", "a smaller evaluation.batch_size needs less"),
+    ],
+)
+def test_less_gpu_memory_is_asked_for_where_it_is_used(tmp_path, rule, helps):
+    written(tmp_path, ".snakemake/slurm_logs/rule_grpo/8.log", "torch.OutOfMemoryError: CUDA out of memory. Tried")
+    asked = {1: {"rule": rule, "mem_mb": 3000, "runtime": 60}}
+    text = JOB.format(state="FAILED").replace("rule grpo:", f"rule {rule}:")
+    said = recovery.advice(text, tmp_path, ARGV, asked, FREE, {}).splitlines()
+    assert [line for line in said if "needs less" in line] == [f"    {helps}"]
 
 
 def test_a_workflow_that_fails_prints_the_advice(tmp_path):

@@ -21,6 +21,9 @@ _SHOWN = re.compile(r"^Logfile [^\n]*:\n={80}\n.*?^={80}\n", re.MULTILINE | re.D
 _FINISHED = re.compile(r"^Finished jobid: (\d+) ", re.MULTILINE)
 _STATE = re.compile(r"SLURM status is: '(\w+)'")
 _REFUSED = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'", re.DOTALL)
+# Of a group that sbatch refused, Snakemake's log holds neither sbatch's words nor, for want of a job, a log of SLURM's.
+_ON_SLURM = re.compile(r"^SLURM run ID: ", re.MULTILINE)
+_NOT_STARTED = "SLURM did not start it"
 
 # Words of SLURM, its daemons and Python in the logs, by what they mean; the first that is found counts.
 _WORDS = {
@@ -40,6 +43,11 @@ _STATES = {
 # What helps against a failure: more of the resource with this name.
 _MORE = {"out of memory": "mem_mb", "out of time": "runtime"}
 _UNITS = {"mem_mb": "MB", "runtime": "minutes"}
+# What helps against too little GPU memory, by the beginning of a rule's name.
+_LESS = {
+    "grpo": "a smaller grpo.micro_batch_size, grpo.gradient_checkpointing or grpo.lora needs less",
+    "evaluate": "a smaller evaluation.batch_size needs less",
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class Failure:
     jobs : tuple of int
         Snakemake's numbers of the jobs: of a group those that failed, or all if the group failed as a whole.
     what : str
-        What happened: a value of `_STATES`, a key of `_WORDS`, ``refused by SLURM: ...`` or ``failed``.
+        What happened: a value of `_STATES`, a key of `_WORDS`, ``refused by SLURM: ...``, `_NOT_STARTED` or ``failed``.
     logs : tuple of Path
         The logs of the rules and SLURM's, as far as they exist.
     """
@@ -75,6 +83,10 @@ def failures(text: str, folder: Path) -> list[Failure]:
         found.pop(numbers, None)
         if set(numbers) <= set(map(int, _FINISHED.findall(text, match.end()))):
             continue
+        title = f"group {name}" if group else name
+        if group and _ON_SLURM.search(text) and not _LOGS.search(block.partition("    jobs:\n")[0]):
+            found[numbers] = Failure(_named(title, numbers), numbers, _NOT_STARTED, ())
+            continue
         names, jobs = _split(_LOGS.findall(block)), numbers
         if group:
             # First SLURM's log of the group, in which its failed jobs are named, then those of its jobs.
@@ -84,9 +96,12 @@ def failures(text: str, folder: Path) -> list[Failure]:
             parts = re.findall(r"^ +jobid: (\d+)\n(?: +output: .*\n)?( +log: .*\n)", block, re.MULTILINE)
             jobs = tuple(int(job) for job, line in parts if failed & set(_split(_LOGS.findall(line)))) or jobs
         logs = tuple(path for path in (folder / name for name in dict.fromkeys(names)) if path.is_file())
-        title = f"group {name}" if group else name
-        found[numbers] = Failure(f"{title} (job {', '.join(map(str, jobs))})", jobs, _what(block, logs), logs)
+        found[numbers] = Failure(_named(title, jobs), jobs, _what(block, logs), logs)
     return list(found.values())
+
+
+def _named(title: str, jobs: tuple[int, ...]) -> str:
+    return f"{title} (job {', '.join(map(str, jobs))})"
 
 
 def _split(lines: Iterable[str]) -> list[str]:
@@ -154,16 +169,23 @@ def advice(
             else:
                 hopeless = True
                 lines[-1] += f", and resources.limits.{name} allows no more"
+        rules = list(dict.fromkeys(asked[job]["rule"] for job in failure.jobs))
         if failure.what == "out of GPU memory":
+            less = [help for start, help in _LESS.items() if any(rule.startswith(start) for rule in rules)]
+            hopeless = hopeless or bool(less)
+            lines += [f"  {help}" for help in less]
+        if failure.what == _NOT_STARTED:
             hopeless = True
-            lines.append("  a smaller grpo.micro_batch_size, grpo.gradient_checkpointing or grpo.lora needs less")
+            lines.append(f"  its jobs: {', '.join(rules)}")
+            lines.append("  check slurm_partition and slurm_account at the top of the profile;")
+            lines.append("  sbatch --test-only --partition=<partition> --wrap=true says what SLURM has against them")
         lines += [f"  log: {path}" for path in failure.logs]
     resources = {rule: dict(values) for rule, values in fixed.items()}
     for (rule, name), value in wanted.items():
         resources.setdefault(rule, {})[name] = str(value)
     lines = ["", "What happened:", *(f"  {line}" for line in lines or ["Snakemake was stopped before the end"]), ""]
     if hopeless:
-        lines.append("First change the config as said above. Then, from the last checkpoints:")
+        lines.append("First change the config or the profile as said above. Then, from the last checkpoints:")
     else:
         lines.append("To go on, from the last checkpoints of the runs that were cut off:")
     return "\n".join([*lines, f"  {command(argv, resources if wanted else {})}"])
