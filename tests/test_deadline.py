@@ -81,6 +81,12 @@ def test_a_job_too_short_to_get_anywhere_is_refused(clock):
         stopped_at(StopInTime(refresh=1, reserve=600, left=30), clock, seconds=1)
 
 
+def test_of_several_processes_one_that_knows_the_end_is_enough(clock, monkeypatch):
+    monkeypatch.setattr(deadline, "gather_object", lambda own: [*own, 30.0])
+    with pytest.raises(InputError, match=r"30 s of the job's time are left .* stop_before keeps 600 s free"):
+        stopped_at(StopInTime(refresh=1, reserve=600, left=None), clock, seconds=1)
+
+
 def fake_slurm(folder, left):
     """Commands of SLURM for one job: `left` to go; a requeue is noted and ends the process that asked for it."""
     folder.mkdir()

@@ -23,7 +23,7 @@ from grpo_dynamics.tasks import benchmarks
 ARCHITECTURES = {"nemotron-mini-4b": "nemotron", "deepseek-llm-7b": "llama", "r1-distill-qwen-1.5b": "qwen2"}
 
 # Smaller, not other: in bfloat16, with adapters, on nine benchmarks, as the overlay says. A run has one process, for
-# want of cores; tests/test_training_options.py has those of two.
+# want of cores; tests/test_launch.py has those of two.
 SMALLER = {
     "seeds": [0, 1],
     "grpo": {

@@ -50,7 +50,7 @@ def duration(text: str) -> float | None:
 
 
 class StopInTime(TrainerCallback):
-    """Saves a checkpoint and stops the training before the job's time ends, or soon after SIGTERM or SIGUSR1.
+    """Saves a checkpoint and stops the training before the job's time ends, or soon after SIGTERM.
 
     Both happen only at a step that is a multiple of K_ref, where a new batch is about to be sampled, so that the run
     that resumes takes the steps that this one would have taken. All processes of a run stop at the same step.
@@ -68,7 +68,7 @@ class StopInTime(TrainerCallback):
     Attributes
     ----------
     reason : str or None
-        Why the run was stopped: ``time``, the name of the signal, or None.
+        Why the run was stopped: ``time``, ``SIGTERM`` or None.
     """
 
     def __init__(self, refresh: int, reserve: float, left: float | None):
@@ -77,21 +77,22 @@ class StopInTime(TrainerCallback):
         self._slowest_steps = self._slowest_save = 0.0
         self._since = self._step_ended = 0.0
         self._signal: str | None = None
-        self._handlers: dict = {}
+        self._handler = None
         self.reason: str | None = None
 
     def on_train_begin(self, args, state, control, **kwargs):
-        if any(gather_object([self._time_is_up()])):
+        # A process that squeue gave no answer knows no end of its own.
+        left = gather_object([self._end - time.monotonic() if self._time_is_up() else None])
+        if short := [seconds for seconds in left if seconds is not None]:
             raise InputError(
-                f"resources.training: {self._end - time.monotonic():.0f} s of the job's time are left for training, "
+                f"resources.training: {min(short):.0f} s of the job's time are left for training, "
                 f"and stop_before keeps {self._reserve:.0f} s free: expected a longer runtime"
             )
-        self._handlers = {number: signal.signal(number, self._note) for number in (signal.SIGTERM, signal.SIGUSR1)}
+        self._handler = signal.signal(signal.SIGTERM, self._note)
         self._since = time.monotonic()
 
     def on_train_end(self, args, state, control, **kwargs):
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGTERM, self._handler)
 
     def on_step_end(self, args, state, control, **kwargs):
         self._step_ended = time.monotonic()

@@ -13,10 +13,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
+import psutil
 import typer
 
 from grpo_dynamics import command
@@ -26,6 +27,10 @@ from grpo_dynamics.command import InputError
 SERVER_PORT, GROUP_PORT = "GRPO_DYNAMICS_VLLM_PORT", "GRPO_DYNAMICS_VLLM_GROUP_PORT"
 
 _RUN = "grpo_dynamics.training.run"
+
+# torch's launcher of several processes passes SIGTERM on to them, and kills those that are not done after 30 s, which
+# is too short for a batch and a checkpoint. A day leaves it to the scheduler how long they may take.
+_TIME_TO_SAVE = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "86400"}
 
 
 def training_command(
@@ -121,7 +126,7 @@ def vllm_server(vllm: dict, base: Path) -> Iterator[tuple[subprocess.Popen, dict
         try:
             server.wait(timeout=30)
         except subprocess.TimeoutExpired:
-            server.kill()
+            _kill_all(server)
 
 
 def run(training: list[str], environment: Mapping[str, str], server: subprocess.Popen | None = None) -> int:
@@ -132,8 +137,8 @@ def run(training: list[str], environment: Mapping[str, str], server: subprocess.
     ValueError
         If the server that it needs ends before it does.
     """
-    process = subprocess.Popen(training, env=dict(environment))
-    for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+    process = subprocess.Popen(training, env={**_TIME_TO_SAVE, **environment})
+    for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, frame: process.send_signal(received))
     while True:
         try:
@@ -141,12 +146,26 @@ def run(training: list[str], environment: Mapping[str, str], server: subprocess.
             return status if status >= 0 else 128 - status
         except subprocess.TimeoutExpired:
             if server is not None and server.poll() is not None:
-                process.kill()
-                process.wait()
+                _kill_all(process)
                 raise InputError(
                     f"grpo.vllm: the server ended with status {server.returncode}, expected it to serve until the run "
                     "ends; the log above says why"
                 ) from None
+
+
+def _kill_all(process: subprocess.Popen) -> None:
+    """Kill a process and all that it started.
+
+    A launcher's processes are in sessions of their own; asked to end, they would first wait for a batch that the server
+    no longer samples.
+    """
+    started = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    for child in started:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    process.wait()
+    psutil.wait_procs(started, timeout=30)
 
 
 def main(

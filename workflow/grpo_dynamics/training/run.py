@@ -29,6 +29,7 @@ from transformers import (
 )
 
 from grpo_dynamics import command, provenance, seeds, tables
+from grpo_dynamics.command import InputError
 from grpo_dynamics.progress import Progress
 from grpo_dynamics.tasks import chat, problems
 from grpo_dynamics.tasks.rewards import REWARDS
@@ -101,9 +102,29 @@ def behind_opening(reward: Callable[..., list[float]]) -> Callable[..., list[flo
 
 def load_policy(base: Path, grpo: dict) -> PreTrainedModel:
     """The model to train. Weights that are trained stay in float32 also under bf16: Adam's small steps would vanish in
-    bfloat16's spacing. Those that LoRA freezes do not move, and peft keeps the adapters in float32."""
-    frozen = grpo["lora"] is not None and grpo["bf16"]
-    return AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16 if frozen else torch.float32)
+    bfloat16's spacing. Those that LoRA freezes do not move, and peft keeps the adapters in float32.
+
+    Raises
+    ------
+    InputError
+        If ``grpo.lora.target_modules`` names what is no layer of the model that an adapter fits.
+    """
+    lora = grpo["lora"]
+    frozen = lora is not None and grpo["bf16"]
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16 if frozen else torch.float32)
+    if lora is not None and lora["target_modules"] != "all-linear":
+        # peft passes over a name that fits nothing if another one fits, and TRL over an adapter of the output layer.
+        output = model.get_output_embeddings()
+        linear = [
+            name for name, part in model.named_modules() if isinstance(part, torch.nn.Linear) and part is not output
+        ]
+        layers = {name.rpartition(".")[2] for name in linear}
+        if unknown := [name for name in lora["target_modules"] if name not in layers]:
+            raise InputError(
+                f"grpo.lora.target_modules: found {', '.join(unknown)}, expected all-linear or some of the layers of "
+                f"{base}: {', '.join(sorted(layers))}"
+            )
+    return model
 
 
 def main(
