@@ -125,6 +125,11 @@ MISTAKES = {
         {"grpo": {"lora": LORA | {"target_modules": "some"}}},
         'grpo.lora.target_modules: found "some", allowed: text that matches ^all-linear$',
     ),
+    "adapters for no layer": (
+        {"grpo": {"lora": LORA | {"target_modules": []}}},
+        "grpo.lora.target_modules: found [], allowed: at least 1 item(s)",
+    ),
+    "an image without a name": ({"container": ""}, 'container: found "", allowed: at least 1 character(s)'),
     "no seeds": ({"seeds": []}, "seeds: found [], allowed: at least 1 item(s)"),
     "a seed twice": ({"seeds": [0, 0]}, "seeds: found [0, 0], allowed: different items"),
     "a word for a number": ({"grpo": {"steps": "many"}}, 'grpo.steps: found "many", allowed: integer'),
@@ -241,8 +246,15 @@ def test_failures_change_what_they_say(config):
 @pytest.mark.parametrize(
     ("kind", "change", "expected"),
     [
-        ("healthy", {"grpo": {"eta": 1.0}}, "failures.runs.healthy.grpo: unknown key eta; allowed: steps, "),
-        ("healthy", {"grpo": {"steps": 0}}, "failures.runs.healthy.grpo: steps: found 0, allowed: a value >= 1"),
+        ("healthy", {"grpo": {"eta": 1.0}}, "failures.runs.healthy.grpo: unknown key eta; allowed: K_ref, "),
+        ("healthy", {"grpo": {"steps": 0}}, "failures.runs.healthy.grpo.steps: found 0, allowed: a value >= 1"),
+        ("healthy", {"grpo": {"steps": "many"}}, 'failures.runs.healthy.grpo.steps: found "many", allowed: integer'),
+        (
+            "healthy",
+            {"grpo": {"vllm": VLLM | {"mode": "server"}}},
+            'failures.runs.healthy.grpo.vllm: found {"mode": "server", "gpu_memory_utilization": 0.3, '
+            '"tensor_parallel_size": 1}, allowed: null as in grpo.vllm',
+        ),
         ("healthy", {"model": "gpt"}, 'failures.runs.healthy: found the model "gpt", allowed: nemotron'),
         (
             "large_eta",
@@ -257,6 +269,28 @@ def test_mistakes_in_failures_give_one_clear_line(config, kind, change, expected
         resolve(config, ROOT)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_failures_share_their_batches_among_the_processes_too(config):
+    merge(config, {"launch": {"accelerate": "several_gpus", "processes": 2}, "grpo": {"micro_batch_size": 12}})
+    with pytest.raises(ConfigError) as caught:
+        resolve(config, ROOT)
+    assert str(caught.value) == (
+        "config: failures.runs.healthy.grpo: found 64 completions per step in micro-batches of 64, "
+        "allowed: a multiple of a micro-batch on each of 2 processes"
+    )
+    config["failures"]["grpo"]["micro_batch_size"] = 32
+    resolve(config, ROOT)
+    config["failures"]["runs"]["large_eta"]["grpo"]["micro_batch_size"] = 64
+    with pytest.raises(ConfigError, match=r"failures.runs.large_eta.grpo: found 64 completions per step"):
+        resolve(config, ROOT)
+
+
+def test_adapters_of_failures_are_not_sharded_either(config):
+    merge(config, {"launch": {"accelerate": "sharded", "processes": 2}, "grpo": {"micro_batch_size": 12}})
+    merge(config, {"failures": {"grpo": {"micro_batch_size": 32, "lora": LORA}}})
+    with pytest.raises(ConfigError, match=r"found sharded, allowed: .* with failures.runs.healthy.grpo.lora"):
+        resolve(config, ROOT)
 
 
 def test_failures_are_run_as_far_as_the_study_has_their_models_and_runs(config):

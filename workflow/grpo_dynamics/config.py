@@ -27,7 +27,9 @@ _EXPECTED = {
     "maximum": "a value <= {}",
     "exclusiveMinimum": "a value > {}",
     "exclusiveMaximum": "a value < {}",
+    "minLength": "at least {} character(s)",
     "minItems": "at least {} item(s)",
+    "maxItems": "at most {} item(s)",
     "minProperties": "at least {} key(s)",
     "uniqueItems": "different items",
     "pattern": "text that matches {}",
@@ -38,8 +40,8 @@ def _key(path: Any) -> str:
     return ".".join(str(part) for part in path) or "the top level"
 
 
-def _line(error: jsonschema.ValidationError) -> str:
-    key = _key(error.absolute_path)
+def _line(error: jsonschema.ValidationError, section: tuple = ()) -> str:
+    key = _key([*section, *error.absolute_path])
     schema = error.schema
     match error.validator:
         case "additionalProperties":
@@ -117,9 +119,9 @@ def resolve(config: dict, root: str | Path) -> dict:
     schema = yaml.safe_load((root / "config" / "schema.yaml").read_text())
     for error in _schema_errors(config, schema):
         raise ConfigError(f"config: {_line(error)}")
-    for line in semantic_errors(config, root):
-        raise ConfigError(f"config: {line}")
     for name in failure_kinds(config):
         for error in _schema_errors(failure_grpo(config, name), schema["properties"]["grpo"]):
-            raise ConfigError(f"config: failures.runs.{name}.grpo: {_line(error)}")
+            raise ConfigError(f"config: {_line(error, ('failures', 'runs', name, 'grpo'))}")
+    for line in semantic_errors(config, root):
+        raise ConfigError(f"config: {line}")
     return config

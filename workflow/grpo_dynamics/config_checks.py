@@ -33,6 +33,7 @@ def semantic_errors(config: dict, root: Path) -> Iterator[str]:
         if template and not Path(template).is_file():
             yield f"catalogue.{name}.chat_template: found {show(template)}, allowed: a file that exists"
     yield from _grpo_errors(config["grpo"], config["group_sizes"], "grpo", "group_sizes")
+    yield from _failure_errors(config)
     yield from _launch_errors(config)
     yield from _context_errors(config)
     pretraining = config["pretraining"]
@@ -74,7 +75,6 @@ def semantic_errors(config: dict, root: Path) -> Iterator[str]:
     for key, path in files.items():
         if not Path(path).is_file():
             yield f"{key}: found {show(path)}, allowed: a file that exists"
-    yield from _failure_errors(config)
     yield from _resource_errors(config["resources"])
     for name, entry in config["own_runs"].items():
         if not Path(entry["path"]).exists():
@@ -111,8 +111,6 @@ def _launch_errors(config: dict) -> Iterator[str]:
         yield f"launch: found {per_node} processes on {nodes} nodes, allowed: several processes on one node for {how}"
     if how == "several_nodes" and nodes == 1:
         yield "launch.nodes: found 1, allowed: a value >= 2 for several_nodes"
-    if how == "sharded" and grpo["lora"]:
-        yield "launch.accelerate: found sharded, allowed: several_gpus or several_nodes with grpo.lora"
     vllm = grpo["vllm"]
     server = vllm["tensor_parallel_size"] if vllm and vllm["mode"] == "server" else 0
     if server and nodes > 1:
@@ -127,10 +125,14 @@ def _launch_errors(config: dict) -> Iterator[str]:
             f"resources.training.gpu: found {gpus}, allowed: {processes + server}, one for each process of launch and "
             f"{server} for the vLLM server"
         )
-    batches = {"grpo": grpo} | {
-        f"variants.{name}": variant_grpo(config, name, G) for name, model, G, seed in variant_cells(config)
-    }
-    for key, settings in batches.items():
+    for key, settings in _grpo_sections(config):
+        if how == "sharded" and settings["lora"]:
+            yield f"launch.accelerate: found sharded, allowed: several_gpus or several_nodes with {key}.lora"
+        if settings["vllm"] != vllm:
+            yield (
+                f"{key}.vllm: found {show(settings['vllm'])}, allowed: {show(vllm)} as in grpo.vllm, since all "
+                "training jobs of a study start their processes alike"
+            )
         if settings["completions_per_step"] % (settings["micro_batch_size"] * processes):
             yield (
                 f"{key}: found {settings['completions_per_step']} completions per step in micro-batches of "
@@ -138,12 +140,21 @@ def _launch_errors(config: dict) -> Iterator[str]:
             )
 
 
+def _grpo_sections(config: dict) -> Iterator[tuple[str, dict]]:
+    """The settings of all GRPO runs of a study, each with the config's key: its own, the variants', the failures'."""
+    yield "grpo", config["grpo"]
+    for name, G in dict.fromkeys((name, G) for name, model, G, seed in variant_cells(config)):
+        yield f"variants.{name}", variant_grpo(config, name, G)
+    for name in failure_kinds(config):
+        yield f"failures.runs.{name}.grpo", failure_grpo(config, name)
+
+
 def _context_errors(config: dict) -> Iterator[str]:
     """Completions that cannot fit into a model's context; with their prompts they are checked when the job starts."""
     for name in config["models"]:
         context = config["catalogue"].get(name, {}).get("shape", {}).get("context")
-        for section in ("grpo", "evaluation"):
-            length = config[section]["max_completion_length"]
+        for section, settings in [*_grpo_sections(config), ("evaluation", config["evaluation"])]:
+            length = settings["max_completion_length"]
             if context and length >= context:
                 yield (
                     f"{section}.max_completion_length: found {length}, allowed: less than the context of {context} "
@@ -159,9 +170,6 @@ def _failure_errors(config: dict) -> Iterator[str]:
             yield f"failures.runs.{name}: found the model {show(model)}, allowed: {', '.join(config['catalogue'])}"
     for name, kind in failure_kinds(config).items():
         key = f"failures.runs.{name}"
-        for changed in {**failures["grpo"], **kind.get("grpo", {})}:
-            if changed not in config["grpo"]:
-                yield f"{key}.grpo: unknown key {changed}; allowed: {', '.join(config['grpo'])}"
         yield from _grpo_errors(failure_grpo(config, name), [failures["G"]], f"{key}.grpo", "failures.G")
         if "operands" in kind and config["task"] != "ladder":
             yield f"{key}.operands: found {kind['operands']}, allowed: only with task = ladder"
