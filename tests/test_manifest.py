@@ -198,10 +198,19 @@ def literal_first_names():
 
 
 def test_every_stage_that_derives_a_seed_is_listed(config):
+    config["evaluation"]["benchmarks"].append("gsm8k")
     listed = {entry["names"][0] for entry in derived_seeds(config)}
     in_variables = {"grpo", "predictions"} | {name for name in listed if name.startswith("ladder_")}
     # The held-out completions' seed derives from the run's own.
     assert listed - in_variables == set(literal_first_names()) - {"heldout"}
+
+
+def test_problems_are_chosen_among_those_that_are_not_made_in_the_number_asked_for(config):
+    config["evaluation"] |= {"benchmarks": ["ladder_in_distribution", "ladder_names", "gsm8k"], "items": 7}
+    config["evaluation"]["data_files"] = {"ladder_names": "names.jsonl"}
+    names = [tuple(entry["names"]) for entry in derived_seeds(config)]
+    assert [name for name in names if name[0] == "items"] == [("items", "ladder_names"), ("items", "gsm8k")]
+    assert ("ladder_in_distribution",) in names
 
 
 def test_the_page_shows_every_part(study, tmp_path):

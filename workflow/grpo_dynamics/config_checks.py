@@ -33,9 +33,6 @@ def semantic_errors(config: dict, root: Path) -> Iterator[str]:
         if template and not Path(template).is_file():
             yield f"catalogue.{name}.chat_template: found {show(template)}, allowed: a file that exists"
     yield from _grpo_errors(config["grpo"], config["group_sizes"], "grpo", "group_sizes")
-    yield from _failure_errors(config)
-    yield from _launch_errors(config)
-    yield from _context_errors(config)
     pretraining = config["pretraining"]
     if pretraining["hidden_size"] % (2 * pretraining["heads"]):
         yield (
@@ -75,6 +72,9 @@ def semantic_errors(config: dict, root: Path) -> Iterator[str]:
     for key, path in files.items():
         if not Path(path).is_file():
             yield f"{key}: found {show(path)}, allowed: a file that exists"
+    yield from _failure_errors(config)
+    yield from _launch_errors(config)
+    yield from _context_errors(config)
     yield from _resource_errors(config["resources"])
     for name, entry in config["own_runs"].items():
         if not Path(entry["path"]).exists():

@@ -1,6 +1,6 @@
 """Every seed that derives from the study's one seed, by what it seeds.
 
-The names are those that the stages hand to `seeds.derive`; a test compares the two.
+The names are those that the stages hand to `seeds.derive`; a test compares the first of them with those in the calls.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ def _data(config: dict) -> Named:
     for benchmark in benchmarks:
         if benchmark.startswith("ladder_") and benchmark not in local:
             yield "problems of a benchmark", (benchmark,), None
-    if config["evaluation"]["items"] is not None:
-        for benchmark in benchmarks:
+        elif config["evaluation"]["items"] is not None:
             yield "choice of a benchmark's problems", ("items", benchmark), None
 
 

@@ -34,7 +34,8 @@ rule manifest:
         template=f"{REPORT_TEMPLATES}/manifest.html.j2",
         results=STUDY,
     output:
-        manifest=f"{RESULTS}/manifest.json",
+        # Not removed before the job: what has not changed since the last one keeps its checksums.
+        manifest=update(f"{RESULTS}/manifest.json"),
         page=report(
             f"{RESULTS}/manifest.html",
             caption="../report/manifest.rst",

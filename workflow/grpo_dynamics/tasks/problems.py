@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from grpo_dynamics.command import InputError
+from grpo_dynamics.files import replacing
 
 
 def read(path: str | Path) -> list[dict]:
@@ -36,11 +36,8 @@ def read(path: str | Path) -> list[dict]:
 
 def write(rows: Iterable[dict], path: str | Path) -> None:
     """Write rows as JSON Lines, in one step."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _row(line: str, number: int) -> object:

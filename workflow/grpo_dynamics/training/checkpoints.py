@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import shutil
@@ -11,6 +10,8 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedTokenizerBase
 from trl import GRPOTrainer
+
+from grpo_dynamics.provenance import sha256
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ def keep_only_own(checkpoints: Path, settings: str, G: int, seed: int, inputs: l
 
     Resuming such a checkpoint would mix two runs in one log.
     """
-    contents = {path.name: _checksum(path) for path in inputs}
+    contents = {path.name: sha256(path) for path in inputs}
     own = json.dumps({"settings": json.loads(settings), "G": G, "seed": seed, "inputs": contents}, sort_keys=True)
     stamp = checkpoints / "made-from.json"
     if checkpoints.exists() and not (stamp.exists() and stamp.read_text() == own):
@@ -78,8 +79,3 @@ def save_final(trainer: GRPOTrainer, tokenizer: PreTrainedTokenizerBase, folder:
         tokenizer.save_pretrained(temporary)
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
