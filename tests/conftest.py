@@ -2,6 +2,7 @@
 
 import copy
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def copy_project(folder):
+    """Copy the project, without what was made in it, into a new folder; return that."""
+    ignore = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "*cache*", ".hypothesis")
+    return shutil.copytree(ROOT, folder, ignore=ignore)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,9 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import ROOT
+from snakemake.api import SnakemakeApi
+from snakemake.io import is_flagged
+from snakemake.settings.types import ConfigSettings, OutputSettings, ResourceSettings
 
 from grpo_dynamics import manifest, provenance, seeds
 from grpo_dynamics.derived_seeds import derived_seeds
@@ -39,7 +42,13 @@ def test_the_commit_and_what_differs_from_it(repository):
     assert provenance.code_version(repository) == {"commit": commit, "uncommitted": []}
     (repository / "workflow" / "a b.py").write_text("x = 2\n")
     (repository / "workflow" / "new.py").touch()
-    assert provenance.code_version(repository)["uncommitted"] == ["workflow/a b.py", "workflow/new.py"]
+    # A file that the config names; the config itself is in the manifest.
+    for path in ("config/accelerate/several_gpus.yaml", "config/studies/mine.yaml"):
+        (repository / path).parent.mkdir(parents=True)
+        (repository / path).touch()
+    assert provenance.code_version(repository)["uncommitted"] == [
+        *("config/accelerate/several_gpus.yaml", "workflow/a b.py", "workflow/new.py")
+    ]
 
 
 def test_no_commit_is_claimed_for_a_folder_that_only_lies_within_a_repository(repository):
@@ -228,6 +237,28 @@ def test_the_page_shows_every_part(study, tmp_path):
         assert part in text
     assert all(entry["what"] in text for entry in recorded["differences"])
     assert yaml.safe_load(text.split("<pre>")[1].split("</pre>")[0].replace("&#39;", "'")) == config
+
+
+def rules(**overlay):
+    """The workflow's rules by name, under the default config with an overlay."""
+    with SnakemakeApi(OutputSettings(quiet={"all"})) as api:
+        settings = {"config_settings": ConfigSettings(config=overlay), "snakefile": ROOT / "Snakefile"}
+        loaded = api.workflow(ResourceSettings(cores=1), **settings)
+        return {rule.name: rule for rule in loaded._workflow.rules}
+
+
+def test_the_default_target_finds_the_checksums_of_the_last_manifest():
+    """Snakemake removes what a job makes before it starts, unless it is marked."""
+    assert is_flagged(rules()["manifest"].output.manifest, "update")
+
+
+def test_an_edit_of_accelerate_s_file_repeats_the_runs_that_it_started():
+    launch = {"accelerate": "several_gpus", "processes": 2}
+    failures = {"grpo": {"micro_batch_size": 32}}
+    found = rules(launch=launch, grpo={"micro_batch_size": 12}, failures=failures)
+    for name in ("grpo", "grpo_variant", "grpo_failure"):
+        assert str(ROOT / "config" / "accelerate" / "several_gpus.yaml") in list(found[name].input)
+    assert not any("accelerate" in str(path) for path in rules()["grpo"].input if isinstance(path, str))
 
 
 def test_a_target_leaves_a_manifest_and_a_run_with_nothing_to_do_leaves_it_alone(tmp_path):

@@ -4,14 +4,12 @@ A local server stands for the hub: under the names of the paper's models it has 
 under those of the data sets a few problems in the same columns.
 """
 
-import shutil
-
 import pandas as pd
 import pytest
 import real_formats
 import tiny_models
 import yaml
-from conftest import ROOT
+from conftest import ROOT, copy_project
 from fake_hub import FakeHub, write_model_repo
 from test_config import merge
 from test_study import snakemake
@@ -50,9 +48,7 @@ CONFIG = ["--configfile", "config/studies/paper.yaml", "smaller.yaml"]
 def study(tmp_path_factory):
     """A copy of the project in which the study was downloaded, and then ran without the hub; with its config."""
     folder = tmp_path_factory.mktemp("rehearsal")
-    project = folder / "project"
-    ignore = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "*cache*", ".hypothesis")
-    shutil.copytree(ROOT, project, ignore=ignore)
+    project = copy_project(folder / "project")
     (project / "smaller.yaml").write_text(yaml.safe_dump(SMALLER))
     config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     merge(config, yaml.safe_load((ROOT / "config" / "studies" / "paper.yaml").read_text()))

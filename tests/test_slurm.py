@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import copy_project
 from slurm import cluster
 from test_study import snakemake
 
@@ -70,8 +70,7 @@ def slurm():
 
 
 def copy_of_the_project(folder, overlay=TINY):
-    ignore = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "*cache*", ".hypothesis")
-    shutil.copytree(ROOT, folder, ignore=ignore)
+    copy_project(folder)
     (folder / "tiny.yaml").write_text(yaml.safe_dump(overlay))
     return folder
 

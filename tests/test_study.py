@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, copy_project
 
 from grpo_dynamics import tables
 from grpo_dynamics.analysis.evidence import VERDICTS
@@ -94,9 +93,7 @@ def test_targets_exist(target, tmp_path):
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A copy of the project in which the ci study has run from nothing."""
-    copy = tmp_path_factory.mktemp("clone") / "project"
-    ignore = shutil.ignore_patterns(".git", ".venv", ".snakemake", "results", "*cache*", ".hypothesis")
-    shutil.copytree(ROOT, copy, ignore=ignore)
+    copy = copy_project(tmp_path_factory.mktemp("clone") / "project")
     done = snakemake(copy, "--cores", "2", *overlay("ci"))
     assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
     return copy

@@ -22,7 +22,7 @@ from grpo_dynamics.files import replacing
 NAME = "provenance.json"
 ROOT = Path(__file__).resolve().parents[2]
 # What results follow from, besides the config, which the manifest holds itself.
-_SOURCES = ["Snakefile", "workflow", "envs", "requirements.lock"]
+_SOURCES = ["Snakefile", "workflow", "envs", "requirements.lock", "config/accelerate"]
 
 
 def environment() -> dict:
@@ -63,8 +63,8 @@ def code_version(folder: Path) -> dict:
     -------
     dict
         ``commit`` (40 hex digits) and ``uncommitted``: changed or new files among those that results follow from
-        (Snakefile, workflow/, envs/, requirements.lock). Both are None if `folder` is not the root of a git repository,
-        or git is not installed.
+        (Snakefile, workflow/, envs/, requirements.lock, config/accelerate/). Both are None if `folder` is not the root
+        of a git repository, or git is not installed.
     """
     if not shutil.which("git") or _git(folder, "rev-parse", "--show-toplevel") != str(folder.resolve()):
         return {"commit": None, "uncommitted": None}

@@ -36,6 +36,7 @@ rule failure_problems:
 use rule grpo as grpo_failure with:
     input:
         code=GRPO_CODE,
+        accelerate=ACCELERATE,
         base=failure_base_ready,
         train=failure_problems,
         heldout=f"{RESULTS}/data/heldout.jsonl",

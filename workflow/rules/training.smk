@@ -7,6 +7,8 @@ START = {
     "configs": f"{workflow.basedir}/config/accelerate",
     "template": lambda wildcards, input: ["--chat-template", *input.template] if input.template else [],
 }
+# Accelerate's file, of which the config holds the name alone.
+ACCELERATE = [f"{workflow.basedir}/config/accelerate/{name}.yaml" for name in [config["launch"]["accelerate"]] if name]
 GRPO_CODE = code(
     "training/run.py",
     "training/arguments.py",
@@ -28,6 +30,7 @@ GRPO_CODE = code(
 rule grpo:
     input:
         code=GRPO_CODE,
+        accelerate=ACCELERATE,
         base=base_model_ready,
         train=f"{RESULTS}/data/train.jsonl",
         heldout=f"{RESULTS}/data/heldout.jsonl",
