@@ -171,9 +171,9 @@ def advice(
                 lines[-1] += f", and resources.limits.{name} allows no more"
         rules = list(dict.fromkeys(asked[job]["rule"] for job in failure.jobs))
         if failure.what == "out of GPU memory":
-            less = [help for start, help in _LESS.items() if any(rule.startswith(start) for rule in rules)]
+            less = [hint for start, hint in _LESS.items() if any(rule.startswith(start) for rule in rules)]
             hopeless = hopeless or bool(less)
-            lines += [f"  {help}" for help in less]
+            lines += [f"  {hint}" for hint in less]
         if failure.what == _NOT_STARTED:
             hopeless = True
             lines.append(f"  its jobs: {', '.join(rules)}")
