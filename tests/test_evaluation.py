@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,28 @@ def test_summary_refuses_a_benchmark_without_scores():
     items = item_table({"near": [_sample("a", None, "unscorable")]}, "tiny", None, None)
     with pytest.raises(ValueError, match="near: found no completion that can be scored"):
         summarise(items, ["near"])
+
+
+def test_prompts_are_tokenized_as_in_training(checkpoint, tmp_path):
+    """The chat template writes all special tokens: a tokenizer that would add one of its own adds none."""
+    from tokenizers import processors
+    from transformers import AutoTokenizer
+
+    from grpo_dynamics.evaluation import run
+    from grpo_dynamics.tasks import chat
+
+    shutil.copytree(checkpoint, tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    start = ("<unk>", tokenizer.unk_token_id)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing("<unk> $A", special_tokens=[start])
+    tokenizer.save_pretrained(tmp_path / "model")
+    assert AutoTokenizer.from_pretrained(tmp_path / "model")("2 + 3")["input_ids"][0] == tokenizer.unk_token_id
+
+    lm = run.load_model(str(tmp_path / "model"), batch_size=1)
+    conversation = chat.conversation("2 + 3?")
+    expected = tokenizer.apply_chat_template(conversation, add_generation_prompt=True, return_dict=False)
+    text = lm.apply_chat_template(conversation)
+    assert lm.tok_encode(text) == lm.tok_batch_encode([text])[0][0].tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -206,8 +206,14 @@ def test_a_run_that_is_killed_resumes_without_gap_or_duplicate(base, data, tmp_p
     # A checkpoint that a kill cut off: newer, and without the mark of a complete one.
     (killed / "checkpoints" / "checkpoint-9999").mkdir()
 
+    # The next attempt trains to the end and cannot write its log: the one after that must not train a step too many.
+    (killed / "log.csv").mkdir()
+    done = subprocess.run(command(base, data, killed), env=environment, capture_output=True, text=True)
+    assert "checkpoint-8" in done.stderr.split("resuming from")[1] and done.returncode != 0
+    (killed / "log.csv").rmdir()
+
     done = subprocess.run(command(base, data, killed), env=environment, check=True, capture_output=True, text=True)
-    assert "resuming from" in done.stderr
+    assert "checkpoint-16" in done.stderr.split("resuming from")[1]
     whole = tables.read(tmp_path / "whole" / "log.csv", tables.RUN_LOG)
     resumed = tables.read(killed / "log.csv", tables.RUN_LOG)
     assert list(resumed["step"]) == list(range(1, GRPO["steps"] + 1))

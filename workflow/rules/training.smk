@@ -4,11 +4,11 @@ GRPO = config["grpo"]
 # Params of every GRPO run: how its processes start, and the model's chat template.
 START = {
     "launch": settings({**config["launch"], "vllm": GRPO["vllm"]}),
-    "configs": f"{workflow.basedir}/config/accelerate",
+    "configs": os.path.normpath(f"{ROOT}/config/accelerate"),
     "template": lambda wildcards, input: ["--chat-template", *input.template] if input.template else [],
 }
 # Accelerate's file, of which the config holds the name alone.
-ACCELERATE = [f"{workflow.basedir}/config/accelerate/{name}.yaml" for name in [config["launch"]["accelerate"]] if name]
+ACCELERATE = [f"{START['configs']}/{name}.yaml" for name in [config["launch"]["accelerate"]] if name]
 GRPO_CODE = code(
     "training/run.py",
     "training/arguments.py",

@@ -1,0 +1,54 @@
+"""What SLURM is asked for: the study's own rules, submitted by Snakemake's plugin to a program in sbatch's place."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+from conftest import copy_project
+
+MODEL = "results/paper/models/r1-distill-qwen-1.5b/download.json"
+RUN = "results/paper/runs/r1-distill-qwen-1.5b/G4/seed0/log.csv"
+NODES = {
+    "launch": {"accelerate": "several_nodes", "processes": 2, "nodes": 2},
+    "grpo": {"micro_batch_size": 8},
+    "resources": {"training": {"gpu": 4}},
+}
+
+
+@pytest.mark.parametrize(
+    ("overlay", "expected"),
+    [
+        ({}, {"--nodes=1", "--cpus-per-task=8", "--gpus=2"}),
+        # A number of GPUs for the whole job could come as three on one node and one on the other.
+        (NODES, {"--ntasks=2", "--nodes=2", "--cpus-per-task=8", "--gres=gpu:2"}),
+    ],
+    ids=["the paper's run has its GPUs on one node", "every node of several has its own"],
+)
+def test_what_a_training_job_asks_for(tmp_path, overlay, expected):
+    project = tmp_path / "project"
+    copy_project(project)
+    for name in (MODEL, "results/paper/data/train.jsonl", "results/paper/data/heldout.jsonl"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    (project / "own.yaml").write_text(yaml.safe_dump(overlay))
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexit 1\n')
+    sbatch.chmod(0o755)
+    arguments = ["--workflow-profile", "profiles/slurm", "--allowed-rules", "grpo", "--retries", "0"]
+    arguments += ["--slurm-init-seconds-before-status-checks", "1"]
+    arguments += ["--configfile", "config/studies/paper.yaml", "own.yaml"]
+    subprocess.run(
+        [sys.executable, "-m", "snakemake", RUN, *arguments],
+        cwd=project,
+        env=os.environ | {"PATH": f"{sbatch.parent}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        timeout=300,
+    )
+    words = (tmp_path / "asked").read_text().split("--wrap")[0].split()
+    assert {word for word in words if re.match(r"--(nodes|gpus|gres|ntasks|cpus|tasks)", word)} == expected
