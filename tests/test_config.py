@@ -116,6 +116,10 @@ MISTAKES = {
         {"catalogue": {"llama-tiny": {"shape": SHAPE}}, "evaluation": {"max_completion_length": 512}},
         "evaluation.max_completion_length: found 512, allowed: less than the context of 512 tokens of llama-tiny",
     ),
+    "a model's own evaluation longer than its context": (
+        {"catalogue": {"llama-tiny": {"shape": SHAPE, "evaluation": {"max_completion_length": 512}}}},
+        "catalogue.llama-tiny.evaluation.max_completion_length: found 512, allowed: less than the context of 512 tokens",
+    ),
     "a chat template that is not there": (
         {"catalogue": {"llama-tiny": {"chat_template": "none.jinja"}}},
         'catalogue.llama-tiny.chat_template: found "none.jinja", allowed: a file that exists',

@@ -129,6 +129,14 @@ def test_prompt_and_completion_that_exceed_the_context(large, stage, section):
     assert "exceed" not in str(planned(large, job(stage, runtime=10**6))["warning"].iloc[0])
 
 
+def test_a_model_that_thinks_is_evaluated_as_its_entry_says(large):
+    study = planned(large, job("evaluate_run", runtime=10**6))["sampled_tokens"].iloc[0]
+    limit = large["evaluation"]["max_completion_length"]
+    large["catalogue"]["seven"]["evaluation"] = {"max_completion_length": limit // 2}
+    own = planned(large, job("evaluate_run", runtime=10**6))["sampled_tokens"].iloc[0]
+    assert own == pytest.approx(study / 2)
+
+
 def test_an_evaluation_too_large_for_its_gpu(large):
     large["evaluation"]["batch_size"] = 64
     assert re.match(r"about \d+ GB on a GPU with 80: lower evaluation.batch_size", warning(large, stage="evaluate_run"))

@@ -1,4 +1,4 @@
-"""The runs that a study has beyond its own cells, and the settings of each: variants and induced failures."""
+"""The runs that a study has beyond its own cells, and the settings of each: variants, induced failures, evaluations."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ def failure_grpo(config: dict, name: str) -> dict:
     """The section grpo of the runs of one kind of induced failure."""
     failures = config["failures"]
     return config["grpo"] | failures["grpo"] | failures["runs"][name].get("grpo", {})
+
+
+def evaluation_settings(config: dict, model: str) -> dict:
+    """The section evaluation for the checkpoints of one model."""
+    return config["evaluation"] | config["catalogue"][model].get("evaluation", {})
 
 
 def failure_cells(config: dict) -> list[tuple[str, str, int, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grpo_dynamics.cells import failure_grpo, failure_kinds, variant_cells, variant_grpo
+from grpo_dynamics.cells import evaluation_settings, failure_grpo, failure_kinds, variant_cells, variant_grpo
 
 
 def show(value: Any) -> str:
@@ -151,9 +151,11 @@ def _grpo_sections(config: dict) -> Iterator[tuple[str, dict]]:
 
 def _context_errors(config: dict) -> Iterator[str]:
     """Completions that cannot fit into a model's context; with their prompts they are checked when the job starts."""
-    for name in config["models"]:
-        context = config["catalogue"].get(name, {}).get("shape", {}).get("context")
-        for section, settings in [*_grpo_sections(config), ("evaluation", config["evaluation"])]:
+    for name in filter(config["catalogue"].__contains__, config["models"]):
+        context = config["catalogue"][name].get("shape", {}).get("context")
+        own = "evaluation" in config["catalogue"][name]
+        evaluated = f"catalogue.{name}.evaluation" if own else "evaluation", evaluation_settings(config, name)
+        for section, settings in [*_grpo_sections(config), evaluated]:
             length = settings["max_completion_length"]
             if context and length >= context:
                 yield (

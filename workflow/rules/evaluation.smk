@@ -3,8 +3,13 @@
 # Target: evaluations.
 
 # The files are named and their revisions left out: where a file comes from is the business of its download.
-EVALUATION = {name: value for name, value in config["evaluation"].items() if name != "revisions"}
-EVALUATION |= {"data_files": BENCHMARK_FILES, "seed": config["seed"]}
+EVALUATION_FILES = {"data_files": BENCHMARK_FILES, "seed": config["seed"]}
+
+
+def evaluation_settings(wildcards):
+    """Settings of the evaluation of a model's checkpoints."""
+    chosen = cells.evaluation_settings(config, wildcards.model)
+    return settings({name: chosen[name] for name in chosen if name != "revisions"} | EVALUATION_FILES)
 
 
 rule evaluate_base:
@@ -28,7 +33,7 @@ rule evaluate_base:
     params:
         checkpoint=base_model,
         template=START["template"],
-        settings=settings(EVALUATION),
+        settings=evaluation_settings,
     message:
         "Evaluating the base model of {wildcards.model} on all benchmarks; progress: {log}"
     shell:
@@ -58,7 +63,7 @@ rule evaluate_run:
         **asked("evaluation"),
     params:
         checkpoint=lambda wildcards, input: str(Path(input.final).parent / "final"),
-        settings=settings(EVALUATION),
+        settings=evaluation_settings,
     message:
         "Evaluating {wildcards.model}, trained with G = {wildcards.G} and seed {wildcards.seed}, on all benchmarks; progress: {log}"
     shell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from grpo_dynamics.cells import failure_grpo, variant_grpo
+from grpo_dynamics.cells import evaluation_settings, failure_grpo, variant_grpo
 from grpo_dynamics.training import estimate, plan_advice, timing
 from grpo_dynamics.training.estimate import GB, GPU_BASE, GPU_HOST_BASE, HOST_BASE, Hardware, Run
 from grpo_dynamics.training.model_shape import ModelShape
@@ -162,7 +162,7 @@ def evaluation(config: dict, entry: dict, shape: ModelShape, job: dict, hardware
     The study's own base models are saved in float32; all others are taken to be in bfloat16, or in float16, as the
     hub's usually are. For a trained model the run decides (`estimate.final_bytes`).
     """
-    settings, gpu = config["evaluation"], job["gpu"] > 0
+    settings, gpu = evaluation_settings(config, job["model"]), job["gpu"] > 0
     completions = benchmark_completions(config)
     prompts = {name: longest_prompt(name) for name in completions}
     if job["stage"] == "evaluate_run":
