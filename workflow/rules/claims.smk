@@ -31,7 +31,7 @@ PAGE_TABLES = {
         ]
     },
 }
-REPORT_TEMPLATES = f"{workflow.basedir}/workflow/report"
+REPORT_TEMPLATES = os.path.normpath(f"{ROOT}/workflow/report")
 
 
 rule claims:
