@@ -118,7 +118,7 @@ MISTAKES = {
     ),
     "a model's own evaluation longer than its context": (
         {"catalogue": {"llama-tiny": {"shape": SHAPE, "evaluation": {"max_completion_length": 512}}}},
-        "catalogue.llama-tiny.evaluation.max_completion_length: found 512, allowed: less than the context of 512 tokens",
+        "catalogue.llama-tiny.evaluation.max_completion_length: found 512, allowed: less than the context of 512",
     ),
     "a chat template that is not there": (
         {"catalogue": {"llama-tiny": {"chat_template": "none.jinja"}}},

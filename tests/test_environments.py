@@ -41,8 +41,9 @@ def rules():
             loaded = api.workflow(ResourceSettings(cores=1), config_settings=overlay, snakefile=ROOT / "Snakefile")
             for rule in loaded._workflow.rules:
                 if rule.shellcmd:
-                    inputs = [Path(text) for text in rule.input if isinstance(text, str) and text.endswith(".py")]
-                    found[rule.name, study] = (Path(rule.conda_env).name, rule.shellcmd, set(inputs))
+                    files = [Path(text).resolve() for text in rule.input if isinstance(text, str)]
+                    inputs = {path for path in files if path.suffix == ".py"}
+                    found[rule.name, study] = (Path(rule.conda_env).name, rule.shellcmd, inputs)
     return found
 
 

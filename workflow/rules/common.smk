@@ -167,6 +167,15 @@ def own_log(wildcards):
     return sorted(set(map(str, logs))) or [str(path)]
 
 
+def evaluation_settings(wildcards):
+    """Settings of the evaluation of a model's checkpoints.
+
+    The files are named and their revisions left out: where a file comes from is the business of its download.
+    """
+    chosen = cells.evaluation_settings(config, wildcards.model) | {"data_files": BENCHMARK_FILES}
+    return settings({name: chosen[name] for name in chosen if name != "revisions"} | {"seed": config["seed"]})
+
+
 def evaluation_code():
     """The scorer, the loading of benchmarks, the evaluation, and lm-eval's task files."""
     tasks = ["scoring", "numbers", "latex", "benchmarks", "problems", "chat"]

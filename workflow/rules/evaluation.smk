@@ -2,15 +2,6 @@
 # Makes evaluations.csv and evaluations_by_group.csv (accuracies) and evaluations/items.parquet (every completion).
 # Target: evaluations.
 
-# The files are named and their revisions left out: where a file comes from is the business of its download.
-EVALUATION_FILES = {"data_files": BENCHMARK_FILES, "seed": config["seed"]}
-
-
-def evaluation_settings(wildcards):
-    """Settings of the evaluation of a model's checkpoints."""
-    chosen = cells.evaluation_settings(config, wildcards.model)
-    return settings({name: chosen[name] for name in chosen if name != "revisions"} | EVALUATION_FILES)
-
 
 rule evaluate_base:
     input:
