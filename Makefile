@@ -41,7 +41,7 @@ publish:
 	cp $(RESULTS)/bandit/*.csv results/published/bandit/
 	rm -f results/published/bandit/trajectories.csv
 	cp $(RESULTS)/{claims,fits,calibration,group_size,power,predictions,transfer,transfer_summary,diagnostics}.csv \
-	  $(RESULTS)/{failure_runs,failure_diagnostics,confusion,evaluations,benchmarks}.csv \
+	  $(RESULTS)/{failure_runs,failure_diagnostics,confusion,evaluations,benchmark_checks,benchmarks}.csv \
 	  $(RESULTS)/claims.html $(RESULTS)/manifest.json results/published/
 	cp $(RESULTS)/failures/hackable_reward/llama-tiny/G4/seed20/log.csv results/published/hackable_reward.csv
 	PYTHONPATH=workflow python -m grpo_dynamics.cli diagnose results/published/hackable_reward.csv \

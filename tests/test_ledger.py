@@ -141,6 +141,26 @@ FLIPS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("id", "table", "values", "words"),
+    [
+        ("C1", "fits", {"r2": 0.6, "r2_attainable": 0.65}, "undecided: noise hides too many cells"),
+        ("C2", "fits", {"aicc": -870.0}, "undecided: too many cells leave zeta open"),
+        ("C6", "transfer_summary", {"gain_out_low": -0.1}, "undecided: no interval above 0"),
+        ("C7", "transfer_summary", {"rank_high": 0.1}, "undecided: no model's gain surely falls or rises"),
+        (
+            "C8",
+            "transfer_summary",
+            {"lead": -0.1, "lead_low": -0.3, "lead_high": 0.1},
+            "undecided: an interval reaches 0",
+        ),
+    ],
+)
+def test_what_is_undecided_says_why(id, table, values, words):
+    assert words in numbers(changed(table, **values), id)
+    assert "undecided" not in numbers(evidence(), id)
+
+
 def called(changes: dict[tuple[str, int], str]):
     """The evidence with what some runs are called, by failure and seed, changed."""
     runs = failure_runs()

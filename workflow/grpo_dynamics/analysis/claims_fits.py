@@ -80,7 +80,8 @@ def c1(evidence: Evidence) -> Finding:
             f"; single runs {runs['r2'].min():.3g} to {runs['r2'].max():.3g}, median {runs['r2'].median():.3g}, "
             f"{of(int((runs['r2'] >= floor).sum()), len(runs), 'at or above it')}"
         )
-    return Finding(all_or_some(reached, len(cells), evidence.claims["majority"], undecided=hidden), numbers)
+    verdict = all_or_some(reached, len(cells), evidence.claims["majority"], undecided=hidden)
+    return Finding(verdict, numbers + "; undecided: noise hides too many cells" * (verdict == NOT_TESTED))
 
 
 @claim(
@@ -94,7 +95,8 @@ def c1(evidence: Evidence) -> Finding:
     "exponential to within 1 % of the rise; otherwise undecided, which counts as not tested. Cells without a fit are "
     "counted, not judged. Forecasts from the first {forecast_share:.0%} stand beside it.",
     "Shows that the curve is sigmoid, not why: logistic growth and the mean-field flow are sigmoid without inertia "
-    "(B5). AICc takes the residuals as independent, which favours the law.",
+    "(B5). AICc takes the residuals as independent, which favours the law. That cells which leave zeta open are "
+    "undecided was settled after the study's results were known; before, they counted as not reproduced.",
 )
 def c2(evidence: Evidence) -> Finding:
     cells, runs, unfitted = _fitted(evidence.fits, "aicc")
@@ -122,7 +124,7 @@ def c2(evidence: Evidence) -> Finding:
     verdict = all_or_some(int(better.sum()), len(cells), evidence.claims["majority"], undecided=open_cells)
     if verdict == REPRODUCED and not (clear.all() and low > 0):
         verdict = PARTLY
-    return Finding(verdict, numbers)
+    return Finding(verdict, numbers + "; undecided: too many cells leave zeta open" * (verdict == NOT_TESTED))
 
 
 def _forecasts(evidence: Evidence, cells: pd.DataFrame, curves: tuple[str, ...]) -> str:

@@ -146,6 +146,7 @@ def c15(evidence: Evidence) -> Finding:
     if verdict == REPRODUCED and not bandit > majority:
         verdict = PARTLY
     noise = f"noise alone keeps {of(int(hidden.sum()), len(targets), 'targets')} below it"
+    noise += ", too many to decide" * (verdict == NOT_TESTED)
     return Finding(verdict, "; ".join([*_networks(evidence.run_predictions, targets, floor), noise, *numbers]))
 
 

@@ -94,7 +94,7 @@ def c7(evidence: Evidence) -> Finding:
     verdict = all_or_some(int(falls.sum()), len(summary), undecided=int((~falls & ~rises).sum()))
     if verdict == REPRODUCED and not (summary["rank_p_holm"] < alpha).all():
         verdict = PARTLY
-    return Finding(verdict, numbers)
+    return Finding(verdict, numbers + "; undecided: no model's gain surely falls or rises" * (verdict == NOT_TESTED))
 
 
 @claim(
