@@ -36,6 +36,7 @@ SMALLER = {
         "lora": {"rank": 4, "alpha": 8},
     },
     "evaluation": {"max_completion_length": 16, "batch_size": 32},
+    "catalogue": {"r1-distill-qwen-1.5b": {"evaluation": {"max_completion_length": 24, "batch_size": 32}}},
     "launch": {"accelerate": "one_gpu", "processes": 1},
     "resources": {"training": {"gpu": 1, "threads": 1}, "evaluation": {"threads": 1}},
     "analysis": {"min_points": 8, "fit_replicates": 100},
@@ -94,6 +95,10 @@ def test_every_checkpoint_is_evaluated_on_all_nine_benchmarks(study):
         assert row.items + row.unscorable == len(real_formats.rows(row.benchmark))
     items = tables.read(results / "evaluations" / "items.parquet", tables.EVALUATION_ITEMS)
     assert set(items["found_by"]) >= {"box", "unscorable"}
+    groups = tables.read(results / "evaluations_by_group.csv", tables.EVALUATIONS_BY_GROUP)
+    assert len(groups) == (3 + 12) * len(real_formats.PERTURBATIONS) and set(groups["benchmark"]) == {"gsm_plus"}
+    kind = groups[groups["group"] == "critical thinking"]
+    assert (kind["items"] == 0).all() and kind["accuracy"].isna().all() and (kind["unscorable"] == 3).all()
     # The thinking part of the distilled model stands in the completions, and does not count.
     thought = items[(items["model"] == "r1-distill-qwen-1.5b") & (items["found_by"] == "box")]["completion"]
     assert len(thought) and thought.str.contains("</think>").all()

@@ -64,7 +64,7 @@ ONCE = """
     figure_bandit_trajectories figure_bandit_regime_map figure_bandit_threshold_ratio
     figure_bandit_stationary_variance figure_bandit_drift figure_bandit_finite_step
 """
-COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 22}
+COMMON = {**dict.fromkeys(ONCE.split(), 1), "bandit_table": 10, "table_page": 23}
 
 
 @pytest.mark.parametrize("study", EXPECTED)

@@ -17,7 +17,10 @@ PAGE_TABLES = {
             "confusion",
         ]
     },
-    **{table: f"{RESULTS}/{table}.csv" for table in ["evaluations", "benchmark_checks", "unscorable", "contamination"]},
+    **{
+        table: f"{RESULTS}/{table}.csv"
+        for table in ["evaluations", "evaluations_by_group", "benchmark_checks", "unscorable", "contamination"]
+    },
     **{
         table: f"{RESULTS}/bandit/{table}.csv"
         for table in [

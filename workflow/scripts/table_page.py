@@ -34,6 +34,11 @@ TABLES = {
     ),
     "confusion": (CONFUSION, "Confusion matrix", "What runs with induced failures are called, with exact intervals."),
     "evaluations": (tables.EVALUATIONS, "Evaluations", "Accuracies of every checkpoint on every benchmark."),
+    "evaluations_by_group": (
+        tables.EVALUATIONS_BY_GROUP,
+        "Evaluations by kind of problem",
+        "Accuracies of every checkpoint on the kinds of problems of those benchmarks that have several.",
+    ),
     "benchmark_checks": (
         tables.BENCHMARK_CHECKS,
         "Benchmarks",
