@@ -1,7 +1,9 @@
 """Every mistake in the config gives one line that names the key, the value and what is allowed."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -22,6 +24,29 @@ def test_the_default_config_is_valid(config):
 @pytest.mark.parametrize("overlay", sorted(path.name for path in (ROOT / "config" / "studies").glob("*.yaml")))
 def test_overlays_are_valid(config, overlay):
     resolve(merge(config, yaml.safe_load((ROOT / "config" / "studies" / overlay).read_text())), ROOT)
+
+
+# What the documents give as overlays: those of docs/hpc.md upon the paper's study, the README's upon the default one.
+EXAMPLES = [
+    (name, study, block)
+    for name, study in (("README.md", None), ("docs/hpc.md", "paper.yaml"))
+    for block in re.findall(r"^```yaml\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "study", "block"), EXAMPLES, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(EXAMPLES)]
+)
+def test_the_documents_overlays_are_valid(config, tmp_path, name, study, block):
+    if study:
+        merge(config, yaml.safe_load((ROOT / "config" / "studies" / study).read_text()))
+    # The reader's own files and checkpoints.
+    for own in re.findall(r"(?<=: )/[\w./-]+", block):
+        file = tmp_path / own[1:] if Path(own).suffix in (".json", ".jsonl") else tmp_path / own[1:] / "config.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        block = block.replace(f": {own}", f": {tmp_path}{own}")
+    resolve(merge(config, yaml.safe_load(block)), ROOT)
 
 
 def merge(config, changes):
