@@ -216,10 +216,13 @@ def jobs_behind(targets):
 
 def first_ask(rule, wildcards):
     """GPUs, cores, MB and minutes that a job asks for at its first attempt."""
-    others = set(rule.resources) - {"_cores", "gpu", "mem_mb", "runtime"}
+    others = set(rule.resources) - {"_cores", "gpu", "gres", "nodes", "mem_mb", "runtime"}
     found = rule.expand_resources(wildcards, [], attempt=1, skip_evaluation=others)
-    asked = {name: found[name] for name in ("gpu", "mem_mb", "runtime")}
-    return {**asked, "threads": found["_cores"]}
+    asked = {name: found[name] for name in ("mem_mb", "runtime")}
+    gpus = found.get("gpu", 0)
+    if "gres" in found.keys():  # several nodes
+        gpus = found["nodes"] * int(found["gres"].rpartition(":")[2])
+    return {**asked, "gpu": gpus, "threads": found["_cores"]}
 
 
 def planned_jobs(wildcards):
