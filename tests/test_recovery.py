@@ -212,6 +212,19 @@ def test_a_group_that_slurm_did_not_start_says_so(tmp_path):
     assert failure.what == "out of memory"
 
 
+def advice_of(folder, *arguments):
+    """The lines that a real Snakemake prints which fails, with the programs in `folder`/bin before all others."""
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    return done.stderr.split("What happened:\n")[1].splitlines()
+
+
 def test_snakemake_s_own_log_of_a_group_that_sbatch_refused(tmp_path):
     """With a program in sbatch's place; the executor itself writes the log."""
     written(tmp_path, "bin/sbatch", "#!/bin/sh\necho 'sbatch: error: invalid partition specified: cpu' >&2\nexit 1\n")
@@ -221,15 +234,7 @@ def test_snakemake_s_own_log_of_a_group_that_sbatch_refused(tmp_path):
         path.chmod(0o755)
     arguments = ["--workflow-profile", "profiles/slurm", "--slurm-status-command", "squeue", "--retries", "0"]
     arguments += ["--slurm-init-seconds-before-status-checks", "1", "--directory", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "results/cpu/data/ladder/ladder_names.jsonl", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    said = done.stderr.split("What happened:\n")[1].splitlines()
+    said = advice_of(tmp_path, "results/cpu/data/ladder/ladder_names.jsonl", *arguments)
     assert said[0] in [f"  group problems (job {jobs}): SLURM did not start it" for jobs in ("0, 1", "1, 0")]
     assert set(said[1].removeprefix("    its jobs: ").split(", ")) == {"training_data", "ladder_data"}
 
@@ -255,14 +260,6 @@ def test_a_workflow_that_fails_prints_the_advice(tmp_path):
     written(tmp_path, "bin/python", "#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
     arguments = ["--cores", "1", "results/cpu/data/train.jsonl", "--directory", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "PATH": f"{broken.parent}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    said = done.stderr.split("What happened:\n")[1].splitlines()
+    said = advice_of(tmp_path, *arguments)
     assert said[0] == "  training_data (job 0): failed"
     assert f"  python -m snakemake {' '.join(arguments)}" in said

@@ -10,6 +10,7 @@ import time
 
 import pandas as pd
 import pytest
+import tiny_runs
 import torch
 from conftest import ROOT
 from datasets import Dataset
@@ -23,27 +24,13 @@ from grpo_dynamics.training.tokenizer import ALPHABET, character_tokenizer
 from grpo_dynamics.training.trainer import PREFIX, InstrumentedGRPOTrainer
 
 SIZES = {"steps": 20, "batch_size": 8, "learning_rate": 1e-3, "hidden_size": 16, "layers": 1, "heads": 2}
-GRPO = {
+GRPO = tiny_runs.GRPO | {
     "steps": 24,
-    "completions_per_step": 16,
     "micro_batch_size": 16,
-    "learning_rate": 1e-3,
-    "mu": 0.9,
-    "K_ref": 2,
-    "reward": "verifiable",
-    "entropy_coef": 0.0,
-    "beta": 0.01,
-    "clip_epsilon": 0.2,
-    "max_grad_norm": 1.0,
-    "temperature": 1.0,
     "max_completion_length": 12,
     "heldout_every": 6,
     "heldout_problems": 8,
     "checkpoint_every": 8,
-    "bf16": False,
-    "gradient_checkpointing": False,
-    "lora": None,
-    "vllm": None,
 }
 
 

@@ -88,7 +88,6 @@ CHECKPOINT = {
 
 ITEM = column(str, "the problem's id in its benchmark")
 GROUP = column(str, "kind of problem within its benchmark (GSM-Plus: the perturbation); empty elsewhere", nullable=True)
-CLUSTER = column(str, "shared by the variants of one question (GSM-Plus: eight); else the problem's id")
 
 EVALUATION_ITEMS = schema(
     "evaluation items",
@@ -96,7 +95,7 @@ EVALUATION_ITEMS = schema(
         **CHECKPOINT,
         "item": ITEM,
         "group": GROUP,
-        "cluster": CLUSTER,
+        "cluster": column(str, "shared by the variants of one question (GSM-Plus: eight); else the problem's id"),
         "sample": column("Int64", "index of the sampled completion, from 0", NOT_NEGATIVE),
         "gold": column(str, "right answer"),
         "answer": column(str, "answer found in the completion; empty if none", nullable=True),

@@ -40,8 +40,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "they are about as good.",
             NOT_REPRODUCED: "Here it did so in too few cells, and in the others there is no slow start to speak of, so "
             "the exponential, with one parameter less, is enough for runs like these.",
-            NOT_TESTED: "Here the rewards do not tell, since in too many cells both curves describe them about equally "
-            "well, so keep the simpler one where you need no more, and do not take it as proof that runs start fast.",
+            NOT_TESTED: "Here no cell could be fitted by both, or in too many both describe the rewards about equally "
+            "well, so this study does not say whether runs start fast or slowly.",
         },
     ),
     "C3": (

@@ -20,6 +20,11 @@ def attainable_r2(y: np.ndarray) -> float:
     1 - n s^2 / SST, where s^2, half of the mean squared difference of successive points (von Neumann et al. 1941), is
     the variance of noise that is independent from point to point, whatever the curve, as long as it changes little from
     one point to the next. Autocorrelated noise is in part taken for the curve, so that the value is an upper limit.
+
+    Parameters
+    ----------
+    y : ndarray (n,)
+        The raw series, in order.
     """
     total = float(np.sum((y - np.mean(y)) ** 2))
     if len(y) < 3 or total == 0:
@@ -31,6 +36,13 @@ def hidden_by_noise(r2: pd.Series, attainable: pd.Series, floor: float) -> pd.Se
     """Whether noise alone can keep R^2 below `floor`: even the true curve stays below it, and r2 is near that curve's.
 
     Near: with the noise taken out of both sums of squares, R^2 is r2 / attainable, and that reaches the floor.
+
+    Parameters
+    ----------
+    r2, attainable : Series (series,)
+        R^2 of a curve on each series, and `attainable_r2` of that series; False where one is NaN.
+    floor : float
+        R^2 that is asked for.
     """
     return (r2 < floor) & (attainable < floor) & (r2 >= floor * attainable)
 

@@ -98,6 +98,11 @@ def clustered_error(values: pd.Series, clusters: pd.Series) -> float:
     The root of C / (C - 1) times the sum over the C clusters of their summed deviations from the mean, squared, over
     n squared: the clustered error of Miller 2024 (*Adding Error Bars to Evals*, arXiv 2411.00640), with the correction
     for few clusters, so that it is the ordinary standard error where every value is a cluster of its own.
+
+    Parameters
+    ----------
+    values, clusters : Series (n,)
+        Values, and the name of each one's cluster.
     """
     deviations = (values - values.mean()).groupby(clusters).sum()
     count = len(deviations)
