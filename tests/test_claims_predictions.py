@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from simulated import CONFIG, SCHEMAS, bandit_tables
-from simulated_evidence import attainable_fits, predictions_table
+from simulated_evidence import predictions_table
 
 from grpo_dynamics.analysis.claims_predictions import b4, c15
 from grpo_dynamics.analysis.evidence import DOES_NOT_HOLD as FAILS
@@ -25,12 +25,16 @@ def found(**changes) -> SimpleNamespace:
     bandit = bandit_tables()["predictions"]
     if "bandit" in changes:
         bandit = check(bandit.assign(r2=changes.pop("bandit")), SCHEMAS["predictions"])
-    runs, changes_fits = changes.pop("runs", predictions_table()), changes.pop("attainable", {})
+    runs = changes.pop("runs", predictions_table())
     runs = check(runs.assign(**{name: change(runs) for name, change in changes.items()}), RUN_PREDICTIONS)
-    fits = attainable_fits(attainable=changes_fits)
     return SimpleNamespace(
-        run_predictions=runs, predictions=bandit, fits=fits, claims=CONFIG["claims"], analysis=CONFIG["analysis"]
+        run_predictions=runs, predictions=bandit, claims=CONFIG["claims"], analysis=CONFIG["analysis"]
     )
+
+
+def attainable(value: float, *variants: str):
+    """The column r2_attainable with `value` in the cells of these variants."""
+    return {"r2_attainable": lambda frame: frame["r2_attainable"].mask(frame["variant"].isin(variants), value)}
 
 
 def of(column: str, value: float, predictor: str = "closed_form", **at):
@@ -45,10 +49,10 @@ FLIPS = [
     (c15, {"r2": of("r2", 0.89, changed="eta")}, NO),  # half of the targets is not more than half
     (c15, {"r2": of("r2", 0.89)}, NO),
     # What noise alone explains is no refutation: three of the four targets' own cells, then half of them.
-    (c15, {"r2": of("r2", 0.75), "attainable": {"study": 0.8, "eta_half": 0.8}}, UNTESTED),
-    (c15, {"r2": of("r2", 0.7), "attainable": {"study": 0.8, "eta_half": 0.8}}, NO),  # 0.7 / 0.8 = 0.875
-    (c15, {"r2": of("r2", 0.75), "attainable": {"eta_half": 0.8}}, NO),
-    (c15, {"r2": of("r2", 0.75, changed="G"), "attainable": {"study": 0.8}}, PARTLY),
+    (c15, {"r2": of("r2", 0.75), **attainable(0.8, "study", "eta_half")}, UNTESTED),
+    (c15, {"r2": of("r2", 0.7), **attainable(0.8, "study", "eta_half")}, NO),  # 0.7 / 0.8 = 0.875
+    (c15, {"r2": of("r2", 0.75), **attainable(0.8, "eta_half")}, NO),
+    (c15, {"r2": of("r2", 0.75, changed="G"), **attainable(0.8, "study")}, PARTLY),
     (c15, {"r2": of("r2", 0.1, variant="study", G=16)}, YES),  # in sample
     (c15, {"r2": of("r2", 0.1, "flow")}, YES),
     (c15, {"r2": of("r2", 0.1, changed="G"), "changed": lambda f: f["changed"].replace("G", "neither")}, YES),

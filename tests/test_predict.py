@@ -42,6 +42,7 @@ def fit_row(runs: pd.DataFrame, variant: str, G: int, eta: float, reason: str = 
     """Rows of FITS as a perfect fit of the law, and a flow, would give them."""
     base = {"variant": variant, "model": "llama", "G": G, "series": "mean", "R_0": 0.25, "r2": 0.99, "reason": reason}
     shape = law(eta).shape()
+    base |= {"r2_attainable": 0.9 + G * eta}
     own = base | {"curve": "law", "R_inf": 0.85, "w0": shape["w0"], "zeta": shape["zeta"]}
     return [own, base | {"curve": "flow", "R_inf": 0.9, "beta": 1.1, "k": 0.05}]
 
@@ -132,6 +133,8 @@ def test_on_runs_of_the_theory_the_closed_form_is_nearly_perfect_and_naive_loses
     assert len(table) == 6 * len(PREDICTORS)
     closed = table[table["predictor"] == "closed_form"].set_index(["variant", "G"])
     assert (closed["r2"] > 0.98).all()
+    assert (table["r2_ceiling"] == 0.99).all()
+    np.testing.assert_allclose(table["r2_attainable"], 0.9 + table["G"] * table["eta"])  # of each cell's own fit
     assert closed["changed"].to_dict() == {
         ("study", 16): "neither", ("study", 4): "G", ("eta_half", 4): "eta and G", ("eta_half", 16): "eta",
         ("eta_double", 4): "eta and G", ("eta_double", 16): "eta",

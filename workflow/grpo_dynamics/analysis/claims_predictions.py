@@ -55,15 +55,6 @@ def _calibrations(predictions: pd.DataFrame) -> list[str]:
     return [f"calibrated on {', '.join(parts)}"] * bool(parts) + lacking
 
 
-def _attainable(fits: pd.DataFrame, targets: pd.DataFrame) -> pd.Series:
-    """R^2 that the true curve would have on each target's mean over seeds, in the order of `targets`."""
-    key = ["variant", "model", "G"]
-    rows = fits[(fits["series"] == "mean") & (fits["curve"] == "law")]
-    return (
-        targets[key].merge(rows[[*key, "r2_attainable"]], on=key, how="left").set_axis(targets.index)["r2_attainable"]
-    )
-
-
 def _bandit(rows: pd.DataFrame, floor: float) -> tuple[float, list[str]]:
     """Share of the bandit's own predictions that are good, NaN for none, and the numbers."""
     sampled, mean_field = rows["G"].notna(), rows["calibration"] == "mean field"
@@ -141,7 +132,7 @@ def c15(evidence: Evidence) -> Finding:
             return Finding(NOT_TESTED, "; ".join(numbers))
         return Finding(PARTLY if bandit > majority else NOT_REPRODUCED, "; ".join(numbers))
     good = targets["r2"] >= floor
-    hidden = hidden_by_noise(targets["r2"], _attainable(evidence.fits, targets), floor)
+    hidden = hidden_by_noise(targets["r2"], targets["r2_attainable"], floor)
     verdict = all_or_some(int(good.sum()), len(targets), majority, undecided=int(hidden.sum()))
     if verdict == REPRODUCED and not bandit > majority:
         verdict = PARTLY

@@ -164,6 +164,7 @@ def _cell_rows(
     joint: float,
 ) -> Iterator[dict]:
     """The rows of one cell, a predictor each."""
+    own_fit = _fit(fits, cell, "law")
     base = {
         "model": cell.model,
         "variant": cell.variant,
@@ -177,7 +178,8 @@ def _cell_rows(
         "calibration_G": origin.G,
         "calibration_eta": origin.eta,
         "p_star": NAN,
-        "r2_ceiling": float(_fit(fits, cell, "law")["r2"]),
+        "r2_ceiling": float(own_fit["r2"]),
+        "r2_attainable": float(own_fit["r2_attainable"]),
     }
     law_fit, flow_fit = _fit(fits, origin, "law"), _fit(fits, origin, "flow")
     for predictor in PREDICTORS:

@@ -64,6 +64,7 @@ RUN_PREDICTIONS = schema(
         "r2_run_high": number("largest R^2 on a single run"),
         "rmse": number("root of the mean squared difference from the raw mean over runs", NOT_NEGATIVE),
         "r2_ceiling": number("R^2 of the law fitted freely to this cell: what a curve of its form can reach"),
+        "r2_attainable": number("R^2 that the true curve would have on this cell's raw mean over runs, as in the fits"),
         "gain": number("R^2 minus that of naive (targets)"),
         "gain_low": number(
             "lower end of the gain's moving-block bootstrap interval over steps; those of a predictor's targets hold "
