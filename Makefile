@@ -35,8 +35,9 @@ bench: environment
 
 # Copies the small results of the default study to results/published, which is committed.
 publish: RESULTS := results/cpu
-publish:
+publish: environment
 	mkdir -p results/published/figures results/published/bandit
+	rm -f results/published/figures/*.png
 	cp $(RESULTS)/figures/*.png results/published/figures/
 	cp $(RESULTS)/bandit/*.csv results/published/bandit/
 	rm -f results/published/bandit/trajectories.csv

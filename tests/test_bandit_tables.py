@@ -133,6 +133,11 @@ def test_predictions_hold_close_to_the_fixed_point():
     assert far.r2 < near.r2
     sampled_far = table[(table["start"] == 0.2) & (table["G"] == 4)].set_index("calibration")["r2"]
     assert sampled_far["finite group"] > sampled_far["mean field"]
+    # Of the K that the row's prediction uses.
+    assert table["zeta"].to_numpy() == pytest.approx(
+        oscillator.damping_ratio(table["eta"] * table["K"], mu=0.5, K_ref=1), rel=1e-12
+    )
+    assert table.groupby("calibration")["zeta"].nunique().eq(1).all() and table["zeta"].nunique() == 2
 
 
 def test_jackknife_needs_no_interval_for_a_deterministic_mean():

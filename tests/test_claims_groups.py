@@ -80,6 +80,13 @@ def test_trajectory_names_its_steps_and_the_mean_beside_it():
     numbers = judge("C4").numbers
     assert "n = 12 + 12, steps 25 to 48, equivalence p = 0.001" in numbers
     assert "mean over all steps, equal completions: llama 0.01 [-0.01, 0.03]" in numbers
+    assert "; mean over all steps, equal prompts: llama 0.01 [-0.01, 0.03]" in numbers
+    # Against the margin, Holm's adjusted values: 0.02 is the smallest of four.
+    found = judge("C4", altered({"p_different": 0.02}, "llama", COMPLETIONS, "trajectory")).numbers
+    assert (
+        "llama 0.01 [-0.01, 0.03] (n = 12 + 12, steps 25 to 48, equivalence p = 0.001, outside the margin p = 0.08)"
+        in (found)
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +112,9 @@ def test_scatter_is_judged_at_equal_prompts_over_all_models(values, quantity, ve
 def test_scatter_gives_what_it_is_set_against():
     numbers = judge("C5").numbers
     assert "equal prompts (n = 12 + 12 runs): ratio of the policies' variances 4 [1.6, 10]" in numbers
-    assert "expected 3.6 from exact sums, 4 to leading order, 1 if the draw of prompts alone made it" in numbers
+    assert (
+        "expected ratio is 3.6 from exact sums, 4 to leading order, 1 if the draw of prompts alone made it" in numbers
+    )
     assert "equal completions (n = 12 + 12 runs): ratio of the policies' variances 1 [0.4, 2.5]" in numbers
     assert "0.9 from exact sums, 1 to leading order, 0.25 if the draw of prompts alone made it" in numbers
     assert "G^-a with a = 1 [0.339, 1.66]" in numbers

@@ -60,12 +60,17 @@ def sentences(text: str) -> list[str]:
 @pytest.mark.parametrize("id", EXPLANATIONS)
 def test_an_explanation_is_two_short_sentences_without_numbers(id):
     claim, meaning = EXPLANATIONS[id]
-    for verdict, second in meaning.items():
-        text = explain(id, verdict)
+    by_reason = [
+        (verdict, why, second)
+        for verdict, reasons in meaning.items()
+        for why, second in ({"": reasons} if isinstance(reasons, str) else reasons).items()
+    ]
+    for verdict, why, second in by_reason:
+        text = explain(id, verdict, why)
         assert sentences(text) == [claim, second], text
         assert max(len(claim.split()), len(second.split())) <= 40
         assert not re.search(r"\d", re.sub(r"\bB\d\b", "", text)), text
-    assert len(set(meaning.values())) == len(meaning)
+    assert len({second for *_, second in by_reason}) == len(by_reason)
 
 
 def test_a_missing_explanation_is_a_clear_error():
@@ -73,3 +78,5 @@ def test_a_missing_explanation_is_a_clear_error():
         explain("C99", "partly")
     with pytest.raises(ValueError, match="C5: found no sentence for 'holds', expected one of reproduced"):
         explain("C5", "holds")
+    with pytest.raises(ValueError, match=r"C2, not tested here: found no sentence for 'rain', expected one of .*open"):
+        explain("C2", "not tested here", "rain")

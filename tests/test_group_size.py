@@ -75,6 +75,12 @@ def test_trajectories_are_equivalent_only_if_every_block_is():
     assert found["effect"] == pytest.approx(-0.21, abs=0.02)
     assert found["p_equivalence"] > 0.99
     assert found["p_different"] < 0.001
+    # The block that decides is given, not a larger difference that is less sure.
+    unsure = high + np.array([0.2, 0, 0, 0, 0]) + np.outer(np.linspace(-1, 1, 6), [0, 0, 0, 0, 1.0])
+    unsure[:, 4] -= 0.4
+    found, place = compare_trajectories(low, unsure, 0.05, 0.05)
+    assert place == 0
+    assert found["low"] > 0.05 and found["p_different"] < 0.001
 
 
 def test_the_table_has_both_comparisons_and_its_schema(whole, tmp_path):

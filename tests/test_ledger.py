@@ -27,6 +27,7 @@ from simulated_evidence import (
 )
 
 from grpo_dynamics.analysis.evidence import REGISTER, VERDICTS
+from grpo_dynamics.analysis.explanations import explain
 from grpo_dynamics.analysis.induced import confusion
 from grpo_dynamics.analysis.ledger import ledger
 from grpo_dynamics.analysis.pages import claims_page, table_page
@@ -170,17 +171,39 @@ def called(changes: dict[tuple[str, int], str]):
 
 
 @pytest.mark.parametrize(
-    ("changes", "verdict"),
+    ("changes", "verdict", "why"),
     [
-        ({("decoupling", 0): "none"}, PARTLY),
-        ({("instability", 3): "degeneracy"}, PARTLY),
-        ({("decoupling", 0): "none", ("decoupling", 1): "none"}, NO),
-        ({("none", 0): "kl"}, YES),  # 1 of 20 healthy runs is 5 %
-        ({("none", 0): "kl", ("none", 1): "decoupling"}, PARTLY),
+        ({("decoupling", 0): "none"}, PARTLY, "missed"),
+        ({("instability", 3): "degeneracy"}, PARTLY, "missed"),
+        ({("decoupling", 0): "none", ("decoupling", 1): "none"}, NO, ""),
+        ({("none", 0): "kl"}, YES, ""),  # 1 of 20 healthy runs is 5 %
+        ({("none", 0): "kl", ("none", 1): "decoupling"}, PARTLY, "alarms"),
+        ({("decoupling", 0): "none", ("none", 0): "kl", ("none", 1): "decoupling"}, PARTLY, "both"),
     ],
 )
-def test_c13_counts_what_is_called_right_and_false_alarms(changes, verdict):
-    assert REGISTER["C13"].judge(called(changes)).verdict == verdict
+def test_c13_counts_what_is_called_right_and_false_alarms(changes, verdict, why):
+    found = REGISTER["C13"].judge(called(changes))
+    assert (found.verdict, found.why) == (verdict, why)
+
+
+LOSS = {"p_holm": 0.001, "gain": lambda f: f["gain"].where(f["distance"] < f["distance"].max(), -0.1)}
+
+
+@pytest.mark.parametrize(
+    ("id", "table", "values", "why"),
+    [
+        ("C2", "fits", {"aicc": -870.0}, "open"),
+        ("C2", "fits", {"aicc": np.nan}, "unfitted"),
+        ("C6", "transfer_summary", {"gain_out_low": of_model("llama", "gain_out_low", -0.1)}, "models"),
+        ("C6", "transfer", LOSS, "losses"),
+        ("C6", "transfer", {"p_holm": 0.5}, "gains"),
+        ("B3", "drift", {"drift_low": 2.0, "drift_high": 3.0, "noise_low": 2.0, "noise_high": 3.0}, "bandit"),
+    ],
+)
+def test_the_reason_of_a_verdict_chooses_its_explanation(id, table, values, why):
+    found = REGISTER[id].judge(changed(table, **values))
+    assert found.why == why
+    assert explain(id, found.verdict, why) != explain(id, BEST[id])
 
 
 def test_c13_needs_all_four_failures_and_healthy_runs():

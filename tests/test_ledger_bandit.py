@@ -107,7 +107,18 @@ def test_the_transition_stands_beside_closed_form_and_exact_onset():
     found = changed("thresholds", a_onset_exact=lambda f: f["a_onset_exact"] * np.where(f["K_ref"] == 4, 1.0, 2.0))
     assert "by the exact onset from K_ref = 4 on (of the 2 K_ref" in numbers(found, "C10")
     assert "by the exact onset at no K_ref" in numbers(changed("thresholds", a_onset_exact=1.0), "C10")
-    assert "exact onset" not in numbers(changed("thresholds", mu=lambda f: f["mu"] + 0.1), "C10")
+    assert "by the exact onset" not in numbers(changed("thresholds", mu=lambda f: f["mu"] + 0.1), "C10")
+
+
+def test_the_exact_onset_of_every_schedule_stands_beside_and_one_that_rises_changes_the_advice():
+    text = numbers(evidence(), "C10")
+    assert "exact onset of oscillation (eta K), fixed_lag, from K_ref = 1 to 4: 0.248 to 0.0921 (mu = 0), " in text
+    assert "0.0646 to 0.0349 (mu = 0.5)" in text
+    assert REGISTER["C10"].judge(evidence()).why == ""
+    rising = changed(
+        "thresholds", a_onset_exact=lambda f: f["a_onset_exact"].where(f["schedule"] == "fixed_lag", f["K_ref"])
+    )
+    assert REGISTER["C10"].judge(rising).why == "other schedules"
 
 
 def test_three_measurements_of_the_stiffness_stand_beside_the_threshold():

@@ -11,6 +11,7 @@ from simulated import CONFIG
 from statsmodels.stats.power import TTestIndPower
 
 from grpo_dynamics.analysis.group_means import compare_means
+from grpo_dynamics.analysis.group_scatter import Scatter, variance_ratio
 from grpo_dynamics.analysis.power import (
     equivalence_power,
     minutes,
@@ -33,7 +34,7 @@ def test_powers_of_the_studys_own_tests(sd_low, sd_high, n, difference):
     for _ in range(trials):
         found = compare_means(rng.normal(0, sd_low, n), rng.normal(difference, sd_high, n), MARGIN, ALPHA)
         equivalent += found["p_equivalence"] < ALPHA
-        outside += found["low"] > MARGIN or found["high"] < -MARGIN
+        outside += found["p_different"] < ALPHA
     for share, power in (
         (equivalent / trials, equivalence_power(sd_low, sd_high, n, MARGIN, ALPHA, difference)),
         (outside / trials, outside_power(sd_low, sd_high, n, MARGIN, ALPHA, difference)),
@@ -48,30 +49,37 @@ def test_powers_of_many_runs_are_those_of_normal_tests():
     z = stats.norm.ppf(1 - ALPHA)
     tost = 2 * stats.norm.cdf(MARGIN / 0.02 - z) - 1
     assert equivalence_power(sd, sd, n, MARGIN, ALPHA) == pytest.approx(tost, abs=1e-3)
-    edge = stats.norm.cdf((0.1 - MARGIN) / 0.02 - stats.norm.ppf(1 - ALPHA / 2))
+    edge = stats.norm.cdf((0.1 - MARGIN) / 0.02 - z)
     assert outside_power(sd, sd, n, MARGIN, ALPHA, 0.1) == pytest.approx(edge, abs=1e-3)
 
 
 def test_outside_no_margin_is_the_t_test():
     """statsmodels' power of the pooled t-test, from which Welch's differs little at equal variances."""
-    expected = TTestIndPower().power(effect_size=1.5, nobs1=12, alpha=ALPHA)
+    expected = TTestIndPower().power(effect_size=1.5, nobs1=12, alpha=2 * ALPHA)  # no margin leaves two sides
     assert outside_power(1.0, 1.0, 12, 0.0, ALPHA, 1.5) == pytest.approx(expected, abs=0.005)
 
 
 def test_sizes_of_the_tests():
-    assert variance_ratio_power(1.0, 6, ALPHA) == pytest.approx(ALPHA)
+    assert variance_ratio_power(1.0, 3, 2, ALPHA) == pytest.approx(ALPHA)
     assert equivalence_power(0.01, 0.01, 5, MARGIN, ALPHA, difference=MARGIN) <= ALPHA + 0.003
-    assert outside_power(0.01, 0.01, 5, MARGIN, ALPHA, difference=MARGIN) <= ALPHA / 2 + 0.003
+    assert outside_power(0.01, 0.01, 5, MARGIN, ALPHA, difference=MARGIN) <= ALPHA + 0.003
 
 
 def test_variance_ratio_power_against_simulation():
+    """Of the ledger's own test: three models, four runs each, a true ratio of 4."""
     rng = np.random.default_rng(0)
-    dof, trials = 9, 20_000
-    ratios = 4 * rng.chisquare(dof, trials) / rng.chisquare(dof, trials)
-    f = stats.f(dof, dof)
-    found = np.mean((ratios > f.ppf(0.975)) | (ratios < f.ppf(0.025)))
-    assert variance_ratio_power(4.0, dof, ALPHA) == pytest.approx(found, abs=0.015)
-    assert variance_ratio_power(0.25, dof, ALPHA) == pytest.approx(variance_ratio_power(4.0, dof, ALPHA))
+    n, models, trials = 4, 3, 2000
+    found = 0
+    for _ in range(trials):
+        low, high = 4 * rng.chisquare(n - 1, models) / (n - 1), rng.chisquare(n - 1, models) / (n - 1)
+        pairs = [(Scatter(a, 0.0, n - 1), Scatter(b, 0.0, n - 1)) for a, b in zip(low, high, strict=True)]
+        found += variance_ratio(pairs, ALPHA)["p"] < ALPHA
+    power = variance_ratio_power(4.0, n, models, ALPHA)
+    assert power == pytest.approx(found / trials, abs=4 * np.sqrt(0.25 / trials))
+    assert variance_ratio_power(0.25, n, models, ALPHA) == pytest.approx(power)
+    # With one model it is the F-test on (n - 1, n - 1).
+    f = stats.f(n - 1, n - 1)
+    assert variance_ratio_power(4.0, n, 1, ALPHA) == pytest.approx(f.sf(f.ppf(0.975) / 4) + f.cdf(f.ppf(0.025) / 4))
 
 
 @given(some.floats(0.005, 0.05), some.floats(0.005, 0.05), some.integers(2, 10))

@@ -1,5 +1,9 @@
 """Tables are checked when written and read, and a mistake is one sentence."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pandas as pd
 import pandera.pandas as pa
 import pytest
@@ -49,3 +53,17 @@ def test_a_mistake_is_one_sentence_and_nothing_is_written(tmp_path, table, expec
     assert "\n" not in str(caught.value)
     assert path.read_text() == "before"
     assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_stage_times_count_the_jobs_of_the_study_alone(tmp_path):
+    for name, seconds in (("grpo/a", 3.0), ("grpo/b", 5.0), ("removed/c", 10.0), ("claims", 1.0)):
+        path = tmp_path / "benchmarks" / f"{name}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"s\tmax_rss\n{seconds}\t{100 * seconds}\n")
+    own = [tmp_path / "benchmarks" / f"{name}.tsv" for name in ("claims", "grpo/a", "grpo/b", "grpo/not-yet-run")]
+    script = Path(__file__).parents[1] / "workflow" / "scripts" / "stage_times.py"
+    output = tmp_path / "benchmarks.csv"
+    subprocess.run([sys.executable, script, *own, "--folder", tmp_path / "benchmarks", "--output", output], check=True)
+    table = tables.read(output, tables.STAGE_TIMES).set_index("stage")
+    assert table["seconds"].to_dict() == {"grpo": 8.0, "claims": 1.0}
+    assert table.loc["grpo", ["jobs", "longest", "memory"]].tolist() == [2, 5.0, 500.0]

@@ -219,8 +219,10 @@ def test_checkpoints_of_another_config_are_not_resumed(tmp_path):
         checkpoints.mark_complete(folder, 8)
 
     saved()
+    stamp = (folder / "made-from.json").stat()
     checkpoints.keep_only_own(folder, settings, 4, 0, [data])
     assert checkpoints.last_checkpoint(folder).name == "checkpoint-8"
+    assert (folder / "made-from.json").stat() == stamp  # a kill while it was written again would lose the checkpoint
     checkpoints.keep_only_own(folder, settings, 16, 0, [data])
     assert checkpoints.last_checkpoint(folder) is None
     saved()

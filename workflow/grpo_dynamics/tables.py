@@ -203,7 +203,11 @@ STAGE_TIMES = schema(
     {
         "stage": column(str, "stage of the study, after the folder of its benchmark files"),
         "jobs": column("Int64", "jobs of the stage", POSITIVE),
-        "seconds": column(float, "wall time of its jobs, added up, s", NOT_NEGATIVE),
+        "seconds": column(
+            float,
+            "wall time of its jobs, added up, s; of a job that was interrupted, since its last start",
+            NOT_NEGATIVE,
+        ),
         "longest": column(float, "wall time of its longest job, s", NOT_NEGATIVE),
         "memory": column(float, "largest resident memory of a job, MB; empty if too short to be seen", nullable=True),
     },

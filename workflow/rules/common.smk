@@ -214,6 +214,12 @@ def jobs_behind(targets):
     return list(jobs.values())
 
 
+def benchmark_files(targets):
+    """The benchmark files of all jobs behind `targets`."""
+    found = (rule.expand_benchmark(wildcards) for rule, wildcards in jobs_behind(targets))
+    return sorted(str(path) for path in found if path is not None)
+
+
 def first_ask(rule, wildcards):
     """GPUs, cores, MB and minutes that a job asks for at its first attempt."""
     others = set(rule.resources) - {"_cores", "gpu", "gres", "nodes", "mem_mb", "runtime"}

@@ -47,7 +47,7 @@ rule group_size:
 rule power:
     input:
         script=f"{SCRIPTS}/power.py",
-        code=code("analysis/power.py", "analysis/tables_groups.py"),
+        code=code("analysis/power.py", "analysis/group_scatter.py", "analysis/series.py", "analysis/tables_groups.py"),
     output:
         f"{RESULTS}/power.csv",
     log:

@@ -17,11 +17,12 @@ rule stage_times:
     resources:
         **grow(mem_mb=1000, runtime=10),
     params:
-        folder=lambda wildcards: f"{RESULTS}/benchmarks",
+        folder=f"{RESULTS}/benchmarks",
+        files=lambda wildcards: benchmark_files(STUDY),
     message:
         "The time and memory that every stage took"
     shell:
-        "python {input.script:q} --folder {params.folder} --output {output} > {log} 2>&1"
+        "python {input.script:q} {params.files} --folder {params.folder} --output {output} > {log} 2>&1"
 
 
 rule manifest:

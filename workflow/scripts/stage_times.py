@@ -10,12 +10,13 @@ from grpo_dynamics import command, tables
 
 
 def main(
-    folder: Annotated[Path, typer.Option(help="folder of the benchmark files, a sub-folder per stage")],
+    files: Annotated[list[Path], typer.Argument(help="benchmark files of the study's jobs; missing ones are left out")],
+    folder: Annotated[Path, typer.Option(help="folder that they lie in, a sub-folder per stage")],
     output: Annotated[Path, typer.Option()],
 ) -> None:
     """Add the jobs of each stage up."""
     rows = []
-    for path in sorted(folder.rglob("*.tsv")):
+    for path in (path for path in files if path.exists()):
         job = pd.read_csv(path, sep="\t", na_values="-").iloc[0]
         stage = path.relative_to(folder).parts[0].removesuffix(".tsv")
         rows.append({"stage": stage, "seconds": job["s"], "memory": job["max_rss"]})

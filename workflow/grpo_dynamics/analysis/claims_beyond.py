@@ -189,7 +189,8 @@ def b3(evidence: Evidence) -> Finding:
     parts = {"bandit": _finite_groups_in_bandit(evidence), "runs": _finite_groups_in_runs(evidence)}
     numbers = "; ".join(f"{name}, {part.verdict}: {part.numbers}" for name, part in parts.items())
     found = {part.verdict for part in parts.values()}
-    return Finding(next(v for v in (DOES_NOT_HOLD, NOT_TESTED, PARTLY, HOLDS) if v in found), numbers)
+    failed = " and ".join(name for name, part in parts.items() if part.verdict == DOES_NOT_HOLD)
+    return Finding(next(v for v in (DOES_NOT_HOLD, NOT_TESTED, PARTLY, HOLDS) if v in found), numbers, failed)
 
 
 def _finite_groups_in_bandit(evidence: Evidence) -> Finding:

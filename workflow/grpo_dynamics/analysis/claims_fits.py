@@ -101,7 +101,7 @@ def c1(evidence: Evidence) -> Finding:
 def c2(evidence: Evidence) -> Finding:
     cells, runs, unfitted = _fitted(evidence.fits, "aicc")
     if cells.empty:
-        return Finding(NOT_TESTED, unfitted)
+        return Finding(NOT_TESTED, unfitted, "unfitted")
     alpha = evidence.analysis["alpha"]
     delta = _beside(evidence.fits, "exponential", cells)["aicc"] - cells["aicc"]
     better = delta > 0
@@ -124,7 +124,7 @@ def c2(evidence: Evidence) -> Finding:
     verdict = all_or_some(int(better.sum()), len(cells), evidence.claims["majority"], undecided=open_cells)
     if verdict == REPRODUCED and not (clear.all() and low > 0):
         verdict = PARTLY
-    return Finding(verdict, numbers + "; undecided: too many cells leave zeta open" * (verdict == NOT_TESTED))
+    return Finding(verdict, numbers + "; undecided: too many cells leave zeta open" * (verdict == NOT_TESTED), "open")
 
 
 def _forecasts(evidence: Evidence, cells: pd.DataFrame, curves: tuple[str, ...]) -> str:

@@ -55,7 +55,10 @@ def c13(evidence: Evidence) -> Finding:
     quiet = healthy["runs"] - healthy["count"] <= evidence.claims["false_alarms"] * healthy["runs"]
     if (failures["count"] == failures["runs"]).all() and quiet:
         return Finding(REPRODUCED, numbers)
-    return Finding(PARTLY if (failures["share"] > evidence.claims["majority"]).all() else NOT_REPRODUCED, numbers)
+    if not (failures["share"] > evidence.claims["majority"]).all():
+        return Finding(NOT_REPRODUCED, numbers)
+    all_called = (failures["count"] == failures["runs"]).all()
+    return Finding(PARTLY, numbers, "missed" if quiet else "alarms" if all_called else "both")
 
 
 def _called(row) -> str:
@@ -101,7 +104,8 @@ def _own_runs(evidence: Evidence) -> str:
     "C16",
     "The empirical law's size exponent is the exponent of the curvature with model size.",
     "Needs the curvature of models of one family at several sizes.",
-    "No curvature is measured in the study's models, whatever their sizes.",
+    "The curvatures that are calibrated in the study's models (C15, B4) are of different families, from which their "
+    "sizes cannot be told apart.",
 )
 def c16(evidence: Evidence) -> Finding:
     return Finding(NOT_TESTED, f"{evidence.fits['model'].nunique()} models, no curvature against size")

@@ -42,9 +42,9 @@ def c6(evidence: Evidence) -> Finding:
     up, down = int((clear & (single["gain"] > 0)).sum()), int((clear & (single["gain"] < 0)).sum())
     summary = evidence.transfer_summary
     positive = summary["gain_out_low"] > 0
-    numbers = "mean gain " + "; ".join(
-        f"{row.model}: {span(row.gain_out, row.gain_out_low, row.gain_out_high)} (n = {row.benchmarks} benchmarks, "
-        f"{row.runs} runs)"
+    numbers = "; ".join(
+        f"mean gain of {row.model} {span(row.gain_out, row.gain_out_low, row.gain_out_high)} (n = {row.benchmarks} "
+        f"benchmarks, {row.runs} runs)"
         for row in summary.itertuples()
     )
     answered = clear & (single["gain"] > 0) & (single["no_answer_base"] - single["no_answer_final"] >= single["gain"])
@@ -55,7 +55,7 @@ def c6(evidence: Evidence) -> Finding:
     if positive.all() and down == 0 and up > evidence.claims["majority"] * len(single):
         return Finding(REPRODUCED, numbers)
     if positive.any():
-        return Finding(PARTLY, numbers)
+        return Finding(PARTLY, numbers, "models" if not positive.all() else "losses" if down else "gains")
     if (summary["gain_out_high"] < evidence.claims["transfer_margin"]).all():
         return Finding(NOT_REPRODUCED, numbers)
     return Finding(NOT_TESTED, f"{numbers}; undecided: no interval above 0, nor all of them below a gain that matters")
@@ -106,8 +106,9 @@ def c7(evidence: Evidence) -> Finding:
     "from any other model. Reproduced if a distilled model's lies above 0; partly if the lead is positive but its "
     "interval reaches 0; not reproduced if every distilled model's interval lies below 0; otherwise not decided, which "
     "counts as not tested.",
-    "Where one distilled model is compared with other families, family and distillation cannot be told apart. "
-    + _GIVEN,
+    "Where one distilled model is compared with other families, family and distillation cannot be told apart. A model "
+    "that the study pretrains is not distilled: the one that stands for it saw more right solutions, and worked ones, "
+    "which alone can explain a lead. " + _GIVEN,
 )
 def c8(evidence: Evidence) -> Finding:
     summary = evidence.transfer_summary

@@ -76,10 +76,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """Verdict and the numbers behind it, as text."""
+    """Verdict, the numbers behind it as text, and the reason for it where explanations differ by the reason."""
 
     verdict: str
     numbers: str
+    why: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Every claim and its verdict in two sentences, for someone who trains with GRPO.
 
-The first sentence says what is claimed, in everyday words. The second depends on the verdict, and says what it means
-for what one would do. Neither names a number: those stand beside them in the ledger.
+The first sentence says what is claimed, in everyday words. The second depends on the verdict, and where one verdict has
+several reasons on the reason (`Finding.why`), and says what it means for what one would do. Neither names a number:
+those stand beside them in the ledger.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from grpo_dynamics.analysis.evidence import (
     REPRODUCED,
 )
 
-EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
+EXPLANATIONS: dict[str, tuple[str, Mapping[str, str | Mapping[str, str]]]] = {
     "C1": (
         "A curve of three phases (slow start, rapid rise, plateau) follows the reward of a GRPO run closely.",
         {
@@ -40,8 +41,12 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "they are about as good.",
             NOT_REPRODUCED: "Here it did so in too few cells, and in the others there is no slow start to speak of, so "
             "the exponential, with one parameter less, is enough for runs like these.",
-            NOT_TESTED: "Here no cell could be fitted by both, or in too many both describe the rewards about equally "
-            "well, so this study does not say whether runs start fast or slowly.",
+            NOT_TESTED: {
+                "unfitted": "Here no cell could be fitted by both, so this study does not say whether runs start fast "
+                "or slowly.",
+                "open": "Here the rewards of too many cells leave open how slow the start is, so this study does not "
+                "say whether runs start fast or slowly.",
+            },
         },
     ),
     "C3": (
@@ -49,8 +54,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         {
             REPRODUCED: "Here it was, within the margin, so choose the group size by cost and noise and not for a "
             "higher final reward.",
-            PARTLY: "Here it was for part of the comparisons and stayed open for the rest, so try two group sizes on "
-            "your own model before you save on one.",
+            PARTLY: "Here it was, within the margin, for part of the comparisons, and the others may be within it or "
+            "outside, so try two group sizes on your own model before you save on one.",
             NOT_REPRODUCED: "Here it was not in at least one comparison, so the group size can change the final "
             "reward and is worth a comparison before a long run.",
             NOT_TESTED: "The runs here cannot tell, so where the final reward matters compare two group sizes on your "
@@ -62,8 +67,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         {
             REPRODUCED: "Here it was, within the margin and all along the run, so a trial with small groups shows the "
             "average course of a run with large ones.",
-            PARTLY: "Here it was for part of the comparisons and stayed open for the rest, so a trial with small "
-            "groups is a rough guide to a run with large ones.",
+            PARTLY: "Here it was, within the margin, for part of the comparisons, and the others may be within it or "
+            "outside, so a trial with small groups is a rough guide to a run with large ones.",
             NOT_REPRODUCED: "Here it was not in at least one comparison, so do not take the course of a run with one "
             "group size for that with another.",
             NOT_TESTED: "The runs here cannot tell, so do not rely on a trial with another group size than the one "
@@ -89,8 +94,14 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         {
             REPRODUCED: "Here every model did, on most benchmarks and on none clearly worse, so some gain elsewhere "
             "is to be expected, but how much has to be measured.",
-            PARTLY: "Here at least one model did on average, but not every model, or not on most benchmarks, or with "
-            "a clear loss on one, so evaluate each benchmark that you care about.",
+            PARTLY: {
+                "models": "Here at least one model did on average, but not surely every model, so evaluate each "
+                "benchmark that you care about.",
+                "losses": "Here every model did on average, but one lost on some benchmark, so evaluate each benchmark "
+                "that you care about.",
+                "gains": "Here every model did on average, but surely so on too few benchmarks, so evaluate each "
+                "benchmark that you care about.",
+            },
             NOT_REPRODUCED: "Here no model did on average, or by too little to matter, so do not count on training on "
             "one task to help with others.",
             NOT_TESTED: "No other benchmark was evaluated here, or too few problems and runs to tell, so measure it "
@@ -129,7 +140,7 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         {
             REPRODUCED: "Here it did in every run that could be judged, so if the reward of a similar run swings, "
             "suspect a learning rate or a reuse of samples beyond these settings.",
-            PARTLY: "Here nothing became unstable, but swings could not be excluded for some runs, so watch the "
+            PARTLY: "Here nothing became unstable, but swings could not be excluded in every run, so watch the "
             "gradient norm even at settings like these.",
             NOT_REPRODUCED: "Here runs became unstable or swung more often than chance explains, so lower the "
             "learning rate or refresh the samples more often than was done here.",
@@ -141,8 +152,12 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         "In the bandit, the simplest model of GRPO, learning from older samples turns a smooth rise into one that "
         "overshoots and swings until it settles.",
         {
-            REPRODUCED: "Here it did, so if a reward swings, fresher samples are the remedy to try first, as far as "
-            "your network behaves like the bandit.",
+            REPRODUCED: {
+                "": "Here it did, so if a reward swings, fresher samples are the remedy to try first, as far as your "
+                "network behaves like the bandit.",
+                "other schedules": "Here it did, but under another way to refresh the samples the exact onset moves "
+                "the other way, so fresher samples are no sure remedy for a reward that swings.",
+            },
             PARTLY: "Here it did in some sweeps only, so fresher samples are one remedy among others to try when a "
             "reward swings.",
             NOT_REPRODUCED: "Here it did not, so do not take a swinging reward as a sign of samples that are too old.",
@@ -168,8 +183,8 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         "group size.",
         {
             REPRODUCED: "Here it did, so twice as many completions for the same number of prompts halve that variance.",
-            PARTLY: "Here it did not everywhere or not surely, so take the rule as a rough estimate and the exact "
-            "sums (B3) for a better one.",
+            PARTLY: "Here it fell by this rule, within its tolerance, under some ways to refresh the samples at most, "
+            "so take the rule as a rough estimate and the exact sums (B3) for a better one.",
             NOT_REPRODUCED: "Here it did not fall in this way, so do not use the rule to choose a group size.",
             NOT_TESTED: "Too few group sizes were simulated here to tell, so measure the fluctuation before you "
             "choose.",
@@ -181,8 +196,14 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
         {
             REPRODUCED: "Here every provoked failure was called by its name and healthy runs stayed silent, so "
             "let an alarm on a run of yours decide where you look first.",
-            PARTLY: "Here most provoked failures were called by their name but not all, or healthy runs raised alarms, "
-            "so take an alarm as a hint and read the evidence beside it.",
+            PARTLY: {
+                "missed": "Here most provoked failures were called by their name but not all, and no more healthy runs "
+                "raised alarms than allowed, so take the name of an alarm as a hint and read the evidence beside it.",
+                "alarms": "Here every provoked failure was called by its name, but healthy runs raised alarms as well, "
+                "so read the evidence beside an alarm before you act on it.",
+                "both": "Here most provoked failures were called by their name but not all, and healthy runs raised "
+                "alarms as well, so take an alarm as a hint and read the evidence beside it.",
+            },
             NOT_REPRODUCED: "Here too many provoked failures were missed or called by another name, so do not act on "
             "an alarm alone.",
             NOT_TESTED: "Not all of these failures were provoked in the runs here, so take an alarm as a hint where to "
@@ -244,8 +265,13 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
             "costs in speed and noise.",
             PARTLY: "Here they did in most respects but not in all, or were no clear improvement, so use them as a "
             "correction at small groups and check it on a run.",
-            DOES_NOT_HOLD: "Here they failed in the bandit or in the runs, so find out what a small group costs by a "
-            "trial run.",
+            DOES_NOT_HOLD: {
+                "bandit": "Here they failed in the bandit, so find out what a small group costs by a trial run.",
+                "runs": "Here they failed in the runs but not in the bandit, so find out what a small group costs by a "
+                "trial run.",
+                "bandit and runs": "Here they failed in the bandit and in the runs, so find out what a small group "
+                "costs by a trial run.",
+            },
             NOT_TESTED: "The bandit or the runs could not be compared with them here, so use the sums for small "
             "groups only beside a trial run.",
         },
@@ -278,17 +304,24 @@ EXPLANATIONS: dict[str, tuple[str, Mapping[str, str]]] = {
 }
 
 
-def explain(id: str, verdict: str) -> str:
-    """The two sentences of a claim and its verdict.
+def explain(id: str, verdict: str, why: str = "") -> str:
+    """The two sentences of a claim and its verdict, for the reason `why` where the verdict has several.
 
     Raises
     ------
     ValueError
-        When the claim, or this verdict on it, has no sentence.
+        When the claim, or this verdict on it for this reason, has no sentence.
     """
     if id not in EXPLANATIONS:
         raise ValueError(f"explanations: found none of the claim {id}, expected one for every registered claim")
     claim, meaning = EXPLANATIONS[id]
     if verdict not in meaning:
         raise ValueError(f"explanations: {id}: found no sentence for {verdict!r}, expected one of {', '.join(meaning)}")
-    return f"{claim} {meaning[verdict]}"
+    second = meaning[verdict]
+    if not isinstance(second, str):
+        if why not in second:
+            raise ValueError(
+                f"explanations: {id}, {verdict}: found no sentence for {why!r}, expected one of {[*second]}"
+            )
+        second = second[why]
+    return f"{claim} {second}"

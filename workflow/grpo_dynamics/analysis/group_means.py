@@ -54,11 +54,15 @@ def compare_trajectories(low: np.ndarray, high: np.ndarray, margin: float, alpha
     Returns
     -------
     dict, int
-        As `compare_means`, for the block where the difference is largest in magnitude; and the place of that block.
+        As `compare_means`, for the block that lies outside the margin with the smallest p-value, or, where these do not
+        differ, the one with the largest difference in magnitude; and the place of that block.
     """
     found = [compare_means(*pair, margin, alpha, low.shape[1]) for pair in zip(low.T, high.T, strict=True)]
-    place = int(np.argmax([abs(block["effect"]) for block in found]))
     joint = {"p_equivalence": max} | dict.fromkeys(("p", "p_different"), min)
     complete = all(np.isfinite(block["p"]) for block in found)
+    place = min(
+        range(len(found)),
+        key=lambda i: (found[i]["p_different"] if complete else 0.0, -abs(found[i]["effect"])),
+    )
     p_values = {name: pick(block[name] for block in found) if complete else NAN for name, pick in joint.items()}
     return found[place] | p_values, place

@@ -103,13 +103,28 @@ def scatter(runs: pd.DataFrame, m: float) -> Scatter:
     return Scatter(float(np.mean(np.var(means, axis=0, ddof=1))), float(white / per_block), (len(means) - 1) * m)
 
 
+def matched_dof(dofs: Sequence[float], pairs: int) -> float:
+    """d such that the logarithm of an F variable on (d, d) has the variance of a mean log ratio of variances.
+
+    Parameters
+    ----------
+    dofs : sequence of float
+        Degrees of freedom of all variances of the ratios. The logarithm of a chi-square variable over its d has
+        variance trigamma(d/2).
+    pairs : int
+        Ratios that are averaged.
+    """
+    spread = sum(special.polygamma(1, d / 2) for d in dofs) / pairs**2
+    return float(optimize.brentq(lambda d: 2 * special.polygamma(1, d / 2) - spread, 1e-3, 1e9))
+
+
 def variance_ratio(pairs: Sequence[tuple[Scatter, Scatter]], alpha: float) -> dict[str, float]:
     """Geometric mean over `pairs` of the ratio of variances, low / high, with interval and F-test of equality.
 
     With one pair of equal degrees of freedom d this is the F interval on (d, d). The logarithm of a chi-square
-    variable over its d has mean digamma(d/2) - log(d/2) and variance trigamma(d/2): with several pairs, or unequal
-    degrees, the sum of the logarithms is freed of its mean and compared with the logarithm of an F variable on (d, d)
-    of the same variance. (A ratio of sums would let the model with the most scatter speak for all.)
+    variable over its d has mean digamma(d/2) - log(d/2): with several pairs, or unequal degrees, the mean of the
+    logarithms is freed of its own and compared with the logarithm of an F variable on (d, d) of the same variance,
+    `matched_dof`. (A ratio of sums would let the model with the most scatter speak for all.)
     """
     if not pairs or not all(min(low.variance, high.variance) > 0 for low, high in pairs):
         return EMPTY | {"p": NAN}
@@ -118,8 +133,7 @@ def variance_ratio(pairs: Sequence[tuple[Scatter, Scatter]], alpha: float) -> di
         return special.digamma(d / 2) - np.log(d / 2)
 
     logs = [np.log(low.variance / high.variance) - log_mean(low.dof) + log_mean(high.dof) for low, high in pairs]
-    spread = sum(special.polygamma(1, x.dof / 2) for pair in pairs for x in pair) / len(pairs) ** 2
-    d = optimize.brentq(lambda d: 2 * special.polygamma(1, d / 2) - spread, 1e-3, 1e9)
+    d = matched_dof([x.dof for pair in pairs for x in pair], len(pairs))
     f = stats.f(d, d)
     ratio = float(np.exp(np.mean(logs)))
     return {

@@ -39,7 +39,7 @@ def ledger(evidence: Evidence) -> pd.DataFrame:
             {
                 "id": entry.id,
                 "claim": entry.claim,
-                "explanation": explain(entry.id, finding.verdict),
+                "explanation": explain(entry.id, finding.verdict, finding.why),
                 "test": entry.test.format_map(evidence.words),
                 "numbers": finding.numbers,
                 "verdict": finding.verdict,

@@ -47,8 +47,9 @@ GROUP_SIZE = schema(
         ),
         "value_high": number("value at G_high"),
         "effect": number(
-            "difference G_high - G_low (plateau, mean_reward, trajectory: that of the tenth where it is largest in "
-            "magnitude), else the ratio G_low / G_high; in pooled rows the geometric mean of the models' ratios"
+            "difference G_high - G_low (plateau, mean_reward, trajectory: that of the tenth with the smallest "
+            "p_different, or where these do not differ the largest one), else the ratio G_low / G_high; in pooled rows "
+            "the geometric mean of the models' ratios"
         ),
         "low": number(
             "lower end of the effect's interval (trajectory: it holds in all tenths together; half_rise, spread, "

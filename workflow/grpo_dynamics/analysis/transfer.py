@@ -212,7 +212,8 @@ def _ratio(gain_out: np.ndarray, gain_in: np.ndarray) -> np.ndarray:
 
 
 def _summary(table: pd.DataFrame, errors: Errors, alpha: float) -> pd.DataFrame:
-    """A row per model. Gains are means over G; the errors of different G are independent, those of models are not."""
+    """A row per model. Gains are means over G; the runs of different G are independent, the problems are
+    shared between G as between models."""
     rows, ratios = [], {}
     for model, part in table.groupby("model", sort=False):
         sizes = part["G"].unique()

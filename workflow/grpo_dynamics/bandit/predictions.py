@@ -76,7 +76,7 @@ def predictions(
         a = setting["eta"] * bandit.stiffness_by_difference()
         shape = {"mu": setting["mu"], "K_ref": setting["K_ref"]}
         w0, zeta = float(oscillator.natural_frequency(a, **shape)), float(oscillator.damping_ratio(a, **shape))
-        steps = int(np.ceil(_RISES * law.phases(w0, zeta).rapid_rise_end))
+        steps = int(np.ceil(_RISES * law.phases(w0, zeta).rapid_rise_end))  # the mean field's, for all predictions
         for start in starts:
             for G in [None, *group_sizes]:
                 member = Bandit(bandit.beta, bandit.p_ref, G, bandit.std)
@@ -94,15 +94,16 @@ def predictions(
                 for name, source in calibrations.items():
                     p_star = float(expit(source.fixed_point()))
                     predicted = predict(source, **setting, start=start, steps=steps)
+                    K = source.stiffness_by_difference()
                     rows.append(
                         {
                             **setting,
                             "start": start,
                             "G": pd.NA if G is None else G,
                             "calibration": name,
-                            "K": source.stiffness_by_difference(),
+                            "K": K,
                             "p_star": p_star,
-                            "zeta": zeta,
+                            "zeta": float(oscillator.damping_ratio(setting["eta"] * K, **shape)),
                             "steps": steps,
                             "replicas": 1 if G is None else replicas,
                             **_scores(p, predicted, p_star),

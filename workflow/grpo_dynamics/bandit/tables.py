@@ -223,7 +223,7 @@ PREDICTIONS = schema(
         ),
         "K": column(float, "stiffness used, 1/eta/step", POSITIVE),
         "p_star": column(float, "plateau used", SHARE),
-        "zeta": column(float, "damping ratio of the setting in the mean field"),
+        "zeta": column(float, "damping ratio of the closed form with this K"),
         "steps": column("Int64", "optimiser steps that the prediction is scored over", POSITIVE),
         "replicas": _REPLICAS,
         "r2": column(float, "R^2 of the prediction against the mean trajectory"),

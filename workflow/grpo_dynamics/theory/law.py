@@ -89,7 +89,7 @@ def phi(t: ArrayLike, w0: ArrayLike, zeta: ArrayLike) -> Array:
 
 
 def phi_derivatives(t: ArrayLike, w0: ArrayLike, zeta: ArrayLike) -> tuple[Array, Array]:
-    """Partial derivatives of `phi` with respect to w0 (steps) and zeta, for the fits' Jacobian.
+    """Partial derivatives of `phi` with respect to w0 (steps) and zeta, as a fit needs them.
 
     With d = sqrt(1 - zeta^2) and tau = w0 t: dphi/dtau = -exp(-zeta tau) sin(d tau)/d and
     dphi/dzeta = exp(-zeta tau) (sin(d tau)/d - tau cos(d tau)) / d^2. Parameters as in `phi`.

@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 from trl import GRPOTrainer
 
+from grpo_dynamics.files import replacing
 from grpo_dynamics.provenance import sha256
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,9 @@ def keep_only_own(checkpoints: Path, settings: str, G: int, seed: int, inputs: l
         logger.info("%s: checkpoints of another config, model or data: starting afresh", checkpoints)
         shutil.rmtree(checkpoints)
     checkpoints.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(own)
+    if not stamp.exists():  # never written again in place: a kill in between would make these checkpoints foreign
+        with replacing(stamp) as path:
+            path.write_text(own)
 
 
 def mark_complete(checkpoints: Path, step: int) -> None:
