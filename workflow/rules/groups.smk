@@ -47,7 +47,10 @@ rule group_size:
 rule power:
     input:
         script=f"{SCRIPTS}/power.py",
-        code=code("analysis/power.py", "analysis/group_scatter.py", "analysis/series.py", "analysis/tables_groups.py"),
+        code=code(
+            "runlog/log.py",
+            *(f"analysis/{name}.py" for name in ["power", "group_scatter", "series", "tables_groups"]),
+        ),
     output:
         f"{RESULTS}/power.csv",
     log:

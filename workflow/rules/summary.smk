@@ -17,7 +17,7 @@ rule stage_times:
     resources:
         **grow(mem_mb=1000, runtime=10),
     params:
-        folder=f"{RESULTS}/benchmarks",
+        folder=lambda wildcards: f"{RESULTS}/benchmarks",
         files=lambda wildcards: benchmark_files(STUDY),
     message:
         "The time and memory that every stage took"
