@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import simulated_bandit
+from pictures import assert_printable, texts
 
 from grpo_dynamics.figures import style
 from grpo_dynamics.figures.bandit import regime_map, threshold_ratio, trajectories
@@ -57,10 +58,6 @@ def styled():
     plt.close("all")
 
 
-def texts(figure):
-    return " ".join(text.get_text() for text in figure.findobj(plt.Text))
-
-
 def lines(axes, color):
     """Lines of this colour, without markers, as (x, y)."""
     chosen = [line for line in axes.lines if line.get_color() == color and line.get_marker() in ("None", "", None)]
@@ -81,6 +78,7 @@ def test_every_figure_is_drawn_and_saved(name, size, full, styled, tmp_path):
     draw, make, least = DRAW[name]
     figure = draw(full[make.__name__] if size == "full" else make(**least))
     assert sum(axes.get_visible() for axes in figure.axes) == PANELS[name][size != "full"]
+    assert_printable(figure)
     style.save(figure, tmp_path / "figure.pdf", tmp_path / "figure.png")
     assert (tmp_path / "figure.pdf").stat().st_size > 5000
     image = plt.imread(tmp_path / "figure.png")
@@ -100,6 +98,19 @@ def test_trajectories_tell_both_regimes(full, styled):
     assert {"law agrees", "law: unstable"} <= {axes.get_title().split("(")[1][:-1] for axes in figure.axes}
     assert len({axes.get_facecolor() for axes in figure.axes}) == 3  # a shade per regime
     assert r"fixed lag, $\mu$ = 0.5, $\eta$ = 0.225" in texts(figure)
+
+
+def test_trajectories_say_where_the_law_leaves_the_axis(full, styled):
+    table = full["trajectories"]
+    figure = trajectories(table)
+    bottom, top = figure.axes[0].get_ylim()
+    law = table.groupby("K_ref")["p_predicted"].agg(["min", "max"])
+    said = texts(figure)
+    for K_ref, row in law.iterrows():
+        beyond = row["min"] < bottom or row["max"] > top
+        assert (f"$K_{{ref}}$ = {K_ref}: {row['min']:.2f} to {row['max']:.2f}" in said) == beyond
+    assert ((law["min"] < bottom) | (law["max"] > top)).any()
+    assert "The law leaves it" not in texts(trajectories(table[table["K_ref"] == 1]))
 
 
 def test_regime_map_draws_thresholds_and_brackets(full, styled):
@@ -166,6 +177,8 @@ def test_stationary_variance_shows_ratios_to_the_exact_one(full, styled):
         bottom, top_limit = measured.get_ylim()
         assert bottom < low.min() and top_limit > high.max()
     assert "20 of 21 intervals contain the exact variance" in texts(figure)
+    assert "Student's t over 64 replicas of 4000 recorded steps each; all" in texts(figure)
+    assert "hold together with 95 % (Sidak)" in texts(figure)
 
 
 @pytest.mark.parametrize(("row", "quantity"), [(0, "drift"), (1, "noise")])
@@ -187,6 +200,7 @@ def test_drift_lies_on_its_exact_curve(full, styled, row, quantity):
         part = table[(table["std"] == std) & (table["G"] == 2)]
         np.testing.assert_allclose(np.interp(part["p"], *limit), part[f"{quantity}_leading_order"], atol=1e-4)
     assert "90 of 90 intervals contain the exact drift, 90 of 90 the exact noise" in texts(figure)
+    assert "Student's t over 64 replicas of 10000 groups each; all" in texts(figure)
 
 
 def test_finite_step_draws_relative_errors(full, styled):

@@ -21,7 +21,7 @@ from grpo_dynamics.figures.bandit_looks import (
     ratio_axis,
     schedules_of,
 )
-from grpo_dynamics.figures.style import MEASURED, NEUTRAL, PAGE, PREDICTED
+from grpo_dynamics.figures.style import MEASURED, NEUTRAL, PAGE, PREDICTED, note
 
 _BANDS = {"overdamped": "#ffffff", "underdamped": "#ececec", "unstable": "#cfcfcf"}  # apart in grey as well
 _KINDS = {  # meaning, dashes, marker and its face
@@ -61,8 +61,11 @@ def trajectories(table: pd.DataFrame) -> Figure:
         axes.set_visible(False)
     # The law of an unstable panel grows without bound, so the simulation sets the scale.
     span = table["p"].max() - table["p"].min()
-    grid[0, 0].set_ylim(table["p"].min() - 0.1 * span, table["p"].max() + 0.1 * span)
-    figure.supxlabel("optimiser step", fontsize=8)
+    bottom, top = table["p"].min() - 0.1 * span, table["p"].max() + 0.1 * span
+    grid[0, 0].set_ylim(bottom, top)
+    for axes in grid.flat[max(len(K_refs) - columns, 0) : len(K_refs)]:
+        axes.set_xlabel("optimiser step")
+        axes.tick_params(labelbottom=True)
     figure.supylabel("expected reward $p$", fontsize=8)
     first = table.iloc[0]
     handles = [
@@ -72,7 +75,18 @@ def trajectories(table: pd.DataFrame) -> Figure:
     ]
     title = rf"{SCHEDULES[first['schedule']]}, $\mu$ = {first['mu']:g}, $\eta$ = {first['eta']:g}"
     figure.legend(handles=handles, title=title, loc="outside upper center", ncols=len(handles))
+    note(figure, _beyond(table, bottom, top))
     return figure
+
+
+def _beyond(table: pd.DataFrame, bottom: float, top: float) -> str:
+    """Where, and how far, the law leaves the axis, which ends at the simulation's range."""
+    law = table.groupby("K_ref")["p_predicted"].agg(["min", "max"])
+    left = law[(law["min"] < bottom) | (law["max"] > top)]
+    if left.empty:
+        return ""
+    found = "; ".join(f"$K_{{ref}}$ = {K_ref}: {row['min']:.2f} to {row['max']:.2f}" for K_ref, row in left.iterrows())
+    return f"The axis has the range of the simulation, with a margin. The law leaves it ({found})."
 
 
 def _shade(axes: Axes, part: pd.DataFrame, bottom: float, top: float) -> None:

@@ -19,7 +19,7 @@ from grpo_dynamics.figures.bandit_looks import (
     ratio_axis,
     schedules_of,
 )
-from grpo_dynamics.figures.style import NEUTRAL, PAGE, note
+from grpo_dynamics.figures.style import NEUTRAL, PAGE, note, span
 from grpo_dynamics.theory.finite_group import h_G, v_G
 
 _STDS = {"population": "population std", "unbiased": "unbiased std"}
@@ -27,6 +27,16 @@ _STDS = {"population": "population std", "unbiased": "unbiased std"}
 
 def _contained(value: pd.Series, low: pd.Series, high: pd.Series) -> str:
     return f"{int(((low <= value) & (value <= high)).sum())} of {len(value)}"
+
+
+def _family(table: pd.DataFrame) -> str:
+    """Level of the table's intervals, which its schema states, and what each rests on."""
+    text = f"Intervals: Student's t over {span(table['replicas'])} replicas"
+    if "groups" in table:
+        text += f" of {span(table['groups'])} groups each"
+    else:
+        text += f" of {span(table['steps'])} recorded steps each"
+    return f"{text}; all of the figure hold together with 95 % (Sidak)."
 
 
 def stationary_variance(table: pd.DataFrame) -> Figure:
@@ -82,7 +92,7 @@ def stationary_variance(table: pd.DataFrame) -> Figure:
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=3)
     count = _contained(table["variance_exact"], table["low"], table["high"])
-    note(figure, f"{count} intervals contain the exact variance.")
+    note(figure, f"{count} intervals contain the exact variance. {_family(table)}")
     return figure
 
 
@@ -133,6 +143,6 @@ def drift(table: pd.DataFrame) -> Figure:
     }
     note(
         figure,
-        f"{inside['drift']} intervals contain the exact drift, {inside['noise']} the exact noise.",
+        f"{inside['drift']} intervals contain the exact drift, {inside['noise']} the exact noise. {_family(table)}",
     )
     return figure

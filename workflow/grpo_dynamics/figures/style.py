@@ -6,7 +6,8 @@ marker, group sizes in dashes and in whether a marker is filled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from grpo_dynamics.files import replacing
 
 PAGE = 7.2  # inches, the full page width
 DPI = 200
+NOTE_DENSITY = 22  # characters of a note per inch
 
 # Okabe and Ito's palette (as seaborn's "colorblind" orders it), without the yellow that vanishes on white.
 _COLORS = sns.color_palette("colorblind").as_hex()
@@ -118,6 +120,37 @@ def save(figure: Figure, pdf: str | Path, png: str | Path) -> None:
 
 
 def note(figure: Figure, text: str) -> None:
-    """Write a small note below the figure, at the left; nothing for an empty text."""
+    """Write a small note below the figure, at the left, its lines broken at the figure's width; nothing for no text."""
     if text:
-        figure.supxlabel(text, fontsize=6, color=NEUTRAL, x=0.01, ha="left")
+        width = int(NOTE_DENSITY * figure.get_figwidth())
+        lines = [part for line in text.splitlines() for part in textwrap.wrap(line, width)]
+        figure.supxlabel("\n".join(lines), fontsize=6, color=NEUTRAL, x=0.01, ha="left")
+
+
+def plural(count: int, thing: str) -> str:
+    """`count` and the name of the thing, as "1 run" or "3 runs"."""
+    return f"{count} {thing}" + ("" if count == 1 else "s")
+
+
+def span(values: Collection[float]) -> str:
+    """The one value that all of `values` are, or "smallest to largest"."""
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+_BENCHMARKS = {
+    "gsm8k": "GSM8K",
+    "gsm_plus": "GSM-Plus",
+    "asdiv": "ASDiv",
+    "svamp": "SVAMP",
+    "math500": "MATH-500",
+    "amc23": "AMC-23",
+    "olympiadbench": "OlympiadBench",
+    "aime2025": "AIME-2025",
+    "aime2026": "AIME-2026",
+}
+
+
+def benchmark_name(name: str) -> str:
+    """Printed name of a benchmark: its own, or that of the ladder's task in words."""
+    return _BENCHMARKS.get(name, name.removeprefix("ladder_").replace("_", " "))
