@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
+from pictures import assert_printable, texts
 from simulated import study
 from simulated_groups import NONE, table, variants_of
 
@@ -23,10 +25,6 @@ def data():
 def draw(runs, variants, found):
     with style.apply():
         return group_size(runs, variants, found, LABELS, 0.05, 0.05)
-
-
-def texts(figure):
-    return " ".join(text.get_text() for text in figure.findobj(plt.Text))
 
 
 def test_a_curve_has_the_standard_error_over_seeds(data):
@@ -58,8 +56,47 @@ def test_three_rows_with_both_comparisons(data, tmp_path):
     points = [line for line in bottom[0].lines if line.get_marker() == "o" and np.allclose(line.get_ydata(), y)]
     np.testing.assert_allclose([line.get_xdata()[0] for line in points], row["effect"] / row["expected"])
     assert "differences within +-0.05" in texts(figure)
+    assert "Runs per cell: 2." in texts(figure)
+    assert "no noise: less what the sampling noise of the batches makes of it" in texts(figure)
+    assert_printable(figure)
     style.save(figure, tmp_path / "group_size.pdf", tmp_path / "group_size.png")
     assert plt.imread(tmp_path / "group_size.png").shape[1] > 900
+
+
+def test_bands_that_the_axis_cuts_are_said_to_be(data):
+    figure = draw(*data)
+    reach = figure.axes[2].get_ylim()[1]
+    bands = [np.abs(band.get_paths()[0].vertices[:, 1]).max() for axes in figure.axes[2:4] for band in axes.collections]
+    assert max(bands) > reach
+    assert f"The middle axis ends at +-{reach:.2g}: wider bands are cut." in texts(figure)
+    first = data[0][data[0]["seed"] == 0]
+    runs = pd.concat([first, first.assign(seed=1)])  # the same run twice, so that bands have no width
+    assert "wider bands are cut" not in texts(draw(runs, NONE, data[2]))
+    plt.close("all")
+
+
+def test_the_comparisons_keys_lie_above_the_panel(data):
+    figure = draw(*data)
+    figure.canvas.draw()
+    legend = figure.axes[2].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["equal completions", "equal prompts"]
+    assert legend.get_window_extent().y0 >= figure.axes[2].get_window_extent().y1 - 1
+    plt.close("all")
+
+
+def test_a_missing_point_is_explained(data):
+    runs, variants, found = data
+    found = found.assign(note="")
+    gone = (found["model"] == "llama") & (found["comparison"] == "equal prompts")
+    gone &= found["quantity"].isin(["half_rise", "half_rise_adam"])
+    found.loc[gone, "effect"] = np.nan
+    found.loc[gone, "note"] = "2 of 2 runs at G = 4 left out: plateau not identifiable"
+    said = texts(draw(runs, variants, found))
+    why = "half-rise; half-rise, Adam (2 of 2 runs at G = 4 left out: plateau not identifiable)."
+    assert f"No point for Llama at equal prompts: {why}" in said
+    found.loc[gone, "effect"] = 1.0
+    assert f"Limited point for Llama at equal prompts: {why}" in texts(draw(runs, variants, found))
+    plt.close("all")
 
 
 def test_an_open_interval_ends_in_an_arrow(data):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import matplotlib.pyplot as plt
@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy import stats
 
 from grpo_dynamics.analysis.series import each_run, train_reward
@@ -92,13 +93,13 @@ def group_size(
     figure, grid = plt.subplots(
         len(heights),
         len(models),
-        figsize=(style.PAGE, 1.1 + 0.62 * sum(heights)),
+        figsize=(style.PAGE, (1.8 if len(ends) == 2 else 1.2) + 0.62 * sum(heights)),
         sharex="row",
         sharey="row",
         squeeze=False,
         height_ratios=heights,
     )
-    seeds, reach = [], [0.15]
+    seeds, reach, widest = [], [0.15], [0.0]
     for column, model in zip(grid.T, models, strict=True):
         cells = {(EQUAL_COMPLETIONS, G): runs[(runs["model"] == model) & (runs["G"] == G)] for G in ends}
         equal = variants[(variants["variant"] == VARIANT) & (variants["model"] == model) & (variants["G"] == ends[0])]
@@ -119,7 +120,9 @@ def group_size(
         column[0].set_title(labels[model], loc="left")
         column[min(1, len(heights) - 1)].set_xlabel("optimiser steps made")
         if len(ends) == 2:
-            reach.append(_differences(column[1], curves, ends, alpha, margin))
+            needed, band = _differences(column[1], curves, ends, alpha, margin)
+            reach.append(needed)
+            widest.append(band)
             _ratios(column[2], comparison[comparison["model"] == model])
     grid[0, 0].set_ylabel("training reward")
     grid[0, 0].set_ylim(-0.02, 1.02)
@@ -127,36 +130,69 @@ def group_size(
     if len(ends) == 2:
         grid[1, 0].set_ylabel(f"G = {ends[1]}\nminus G = {ends[0]}")
         grid[1, 0].set_ylim(-max(reach), max(reach))
-        max(grid[1], key=lambda axes: len(axes.lines)).legend(loc="lower right", fontsize=6.5, handlelength=1.8)
+        shown = [which for which in COMPARISONS if (comparison["comparison"] == which).any()]
+        keys = [Line2D([], [], color=COLORS[which], linestyle=DASHES[which], **_mark(which), label=which)
+                for which in shown]  # fmt: skip
+        # Above the panel, since bands can fill it. An empty title holds the room: the legend is wider than the panel
+        # and would push the columns apart.
+        grid[1, 0].set_title(" ", fontsize=6.5)
+        legend = grid[1, 0].legend(
+            handles=keys, loc="lower left", bbox_to_anchor=(-0.03, 1.0), ncols=2, fontsize=6.5, handlelength=2.4,
+            columnspacing=1.2, borderaxespad=0.2,
+        )  # fmt: skip
+        legend.set_in_layout(False)
         grid[2, 0].set_yticks(range(len(RATIOS)), RATIOS.values())
         grid[2, 0].set_ylim(len(RATIOS) - 0.4, -0.6)
-    style.note(figure, _note(len(ends), min(seeds), alpha, margin))
+    level = f"{100 * (1 - alpha):g} %"
+    text = _note_on_curves(seeds, level)
+    if len(ends) == 2:
+        text += f" Grey, dashed: differences within +-{margin:g}, which count as equal."
+        if max(widest) > max(reach):
+            text += f" The middle axis ends at +-{max(reach):.2g}: wider bands are cut."
+        text += _note_on_ratios(comparison, labels, level)
+    style.note(figure, text)
     return figure
 
 
-def _note(ends: int, seeds: int, alpha: float, margin: float) -> str:
-    level = f"{100 * (1 - alpha):g} %"
-    text = f"Running mean over {WINDOW} batches within each run; "
-    text += (
-        f"bands: {level} t interval over seeds at each step"
-        if seeds > 1
-        else "one seed in a cell: drawn without intervals"
-    )
-    if ends < 2:
-        return text + "."
-    return (
-        f"{text}; grey, dashed: differences within +-{margin:g}, which count as equal.\n"
-        f"Bottom: ratio (smallest over largest G) / expected one from exact finite-group sums, {level} intervals; "
-        "arrows: beyond the axis, or open."
-    )
+def _note_on_curves(seeds: Collection[int], level: str) -> str:
+    text = f"Runs per cell: {style.span(seeds)}. Running mean over {WINDOW} batches within each run; "
+    if min(seeds) > 1:
+        return f"{text}bands: {level} t interval over seeds at each step."
+    return f"{text}one seed in a cell: drawn without intervals."
 
 
-def _differences(axes: Axes, curves: Mapping, ends: list[int], alpha: float, margin: float) -> float:
-    """Draw the differences with their bands and the margin; returns how far from 0 the axis should reach."""
+def _note_on_ratios(comparison: pd.DataFrame, labels: Mapping[str, str], level: str) -> str:
+    text = (
+        f"\nBottom: ratio (smallest over largest G) / expected one from exact finite-group sums, {level} intervals; "
+        "arrows: beyond the axis, or open. Scatter: variance between runs, mean over tenths of the run; no noise: less "
+        "what the sampling noise of the batches makes of it. Half-rise: steps to half of the rise; Adam: expected with "
+        "Adam's normalisation."
+    )
+    rows = comparison[comparison["model"].isin(list(labels)) & comparison["quantity"].isin(list(RATIOS))]
+    rows = rows.assign(note=rows["note"].fillna(""), drawn=np.isfinite(rows["effect"]))
+    rows = rows[(rows["note"] != "") | ~rows["drawn"]]
+    for (drawn, model, which, note), these in rows.groupby(["drawn", "model", "comparison", "note"], sort=False):
+        names = "; ".join(RATIOS[quantity] for quantity in these["quantity"])
+        text += f"\n{'Limited' if drawn else 'No'} point for {labels[model]} at {which}: {names}"
+        text += f" ({note})." if note else "."
+    return text
+
+
+def _mark(which: str) -> dict:
+    """Marker of a comparison: filled at equal completions, open at equal prompts."""
+    return {
+        "marker": "o",
+        "markersize": 3.5,
+        "markerfacecolor": COLORS[which] if which == EQUAL_COMPLETIONS else "white",
+    }
+
+
+def _differences(axes: Axes, curves: Mapping, ends: list[int], alpha: float, margin: float) -> tuple[float, float]:
+    """Draw the differences, bands and margin; returns how far from 0 the axis should reach, and the bands do."""
     axes.axhspan(-margin, margin, color=style.NEUTRAL, alpha=0.15, linewidth=0)
     for edge in (-margin, margin):
         axes.axhline(edge, color=style.NEUTRAL, linewidth=0.6, linestyle=(0, (3, 2)))
-    reach = 0.0
+    reach = widest = 0.0
     for which in COMPARISONS:
         if (which, ends[0]) not in curves:
             continue
@@ -165,7 +201,8 @@ def _differences(axes: Axes, curves: Mapping, ends: list[int], alpha: float, mar
         axes.plot(t, value, color=color, linestyle=DASHES[which], label=which)
         axes.fill_between(t, value - half, value + half, color=color, alpha=0.12, linewidth=0)
         reach = max(reach, 1.3 * float(np.max(np.abs(value), initial=0.0)))  # the means', as bands can be far wider
-    return min(reach, 1.0)
+        widest = max(widest, float(np.nanmax(np.abs(value) + half, initial=0.0)))
+    return min(reach, 1.0), widest
 
 
 def _ratios(axes: Axes, rows: pd.DataFrame) -> None:
@@ -188,5 +225,4 @@ def _ratios(axes: Axes, rows: pd.DataFrame) -> None:
             for beyond, end, marker in ((low < REACH[0], REACH[0], "<"), (high > REACH[1], REACH[1], ">")):
                 if beyond:
                     axes.plot(end, y, marker, color=color, markersize=3.5, clip_on=False)
-            face = color if which == EQUAL_COMPLETIONS else "white"
-            axes.plot(np.clip(value, *REACH), y, "o", color=color, markerfacecolor=face, markersize=3.5)
+            axes.plot(np.clip(value, *REACH), y, color=color, **_mark(which))
