@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pictures import assert_printable
 from scipy import stats
 from scipy.special import expit
 from simulated import CONFIG, run_log
@@ -281,6 +282,10 @@ def test_figure_shows_every_target_learning_rates_first(full, tmp_path):
         assert f"closed form {row['r2']:.2f}" in " ".join(text.get_text() for text in axes.texts)
         line = next(line for line in axes.lines if line.get_label() == "closed form")
         np.testing.assert_allclose(line.get_ydata(), curve(row, line.get_xdata()))
+        runs_of = variants.query("variant == 'eta_half' and G == 4")["seed"].nunique()
+        assert found[0].endswith(f"prompts, {runs_of} runs")
+        assert_printable(figure)
+        assert axes.texts[0].get_window_extent().y0 >= axes.get_window_extent().y1  # covers no point
         style.save(figure, tmp_path / "p.pdf", tmp_path / "p.png")
     assert (tmp_path / "p.png").stat().st_size > 10_000
 

@@ -56,7 +56,7 @@ def predictions(
     measured = {(cell.model, cell.variant, cell.G): cell for cell in cells(runs, variants)}
     lines = max(-(-len(targets) // _COLUMNS), 1)
     figure, grid = plt.subplots(
-        lines, _COLUMNS, figsize=(style.PAGE, 0.9 + 1.55 * lines), sharex=True, sharey=True, squeeze=False
+        lines, _COLUMNS, figsize=(style.PAGE, 0.9 + 1.75 * lines), sharex=True, sharey=True, squeeze=False
     )
     panels = list(grid.flat)
     for axes, (_, target) in zip(panels, targets.iterrows(), strict=False):
@@ -78,18 +78,18 @@ def predictions(
     else:
         handles, names = panels[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside upper center", ncols=len(handles))
-    style.note(figure, _note(targets, labels))
+    style.note(figure, _note(targets))
     return figure
 
 
-def _note(targets: pd.DataFrame, labels: Mapping[str, str]) -> str:
+def _note(targets: pd.DataFrame) -> str:
     if targets.empty:
         return ""
     origins = targets[["calibration_G", "calibration_eta"]].drop_duplicates().itertuples(index=False)
     names = " or ".join(f"G = {G}, eta = {eta:g}" for G, eta in origins)
     return (
         f"Points: raw mean over runs, not smoothed. Calibration cell per model: {names}. $R^2$ is that on the points, "
-        "with intervals in the table;\nbest: that of the three-phase law fitted to the points. Prompts: per step."
+        "with intervals in the table; best: that of the three-phase law fitted to the points. Prompts: per step."
     )
 
 
@@ -107,9 +107,8 @@ def _panel(axes: Axes, cell: Cell, rows: pd.DataFrame, label: str) -> None:
     lines.insert(0, f"best {best:.2f}" if np.isfinite(best) else "best: not fitted")
     factor = cell.eta / rows["calibration_eta"].iloc[0]
     eta = "" if np.isclose(factor, 1) else rf", $\eta\times${factor:g}"
-    axes.set_title(f"{label}, G = {cell.G}{eta}\n{cell.groups} prompts, {len(cell.y)} run(s)", loc="left", fontsize=7)
-    # A rise leaves the lower right corner free; where the reward stays low, the room between it and the predictions.
-    y, va = (0.03, "bottom") if np.mean(cell.y[:, cell.t > cell.t.max() / 2]) > 0.5 else (0.56, "center")
-    text = "$R^2$: " + "\n".join(lines)
-    box = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.5}
-    axes.text(0.98, y, text, transform=axes.transAxes, ha="right", va=va, fontsize=6, bbox=box)
+    runs = style.plural(len(cell.y), "run")
+    axes.set_title(f"{label}, G = {cell.G}{eta}\n{cell.groups} prompts, {runs}", loc="left", fontsize=7, pad=20)
+    # Above the panel, as no corner of it is free of points in every cell.
+    text = f"$R^2$: {', '.join(lines[:2])},\n{', '.join(lines[2:])}"
+    axes.text(0, 1.03, text, transform=axes.transAxes, ha="left", va="bottom", fontsize=6)
