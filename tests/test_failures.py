@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from pictures import assert_printable
 from scipy import stats
 from simulated import OPTIONS, THRESHOLDS, run_log
 
@@ -94,6 +95,8 @@ def test_figures_draw_every_run_and_every_count(log, found):
     assert [len(lines.axes[4 * row].lines) for row in range(5)] == [4, 8, 8, 8, 8]
     np.testing.assert_array_equal(lines.axes[0].lines[0].get_ydata(), log["reward"][:150])
     assert [text.get_text() for text in matrix.axes[0].texts] == ["2 of 2\n[16, 100] %"] * 5
+    for figure in (lines, matrix):
+        assert_printable(figure)
     plt.close("all")
 
 

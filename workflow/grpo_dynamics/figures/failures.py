@@ -32,7 +32,7 @@ def failures(log: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     kinds = list(dict.fromkeys(log["kind"]))
     rows = max(len(kinds), 1)
     figure, grid = plt.subplots(
-        rows, len(SERIES), figsize=(style.PAGE + 1.2, 0.8 + 1.15 * rows), sharex=True, sharey="col", squeeze=False
+        rows, len(SERIES), figsize=(style.PAGE, 0.8 + 1.05 * rows), sharex=True, sharey="col", squeeze=False
     )
     log = log.assign(signal=1 - log["collapsed_share"])
     for axes, (title, _, _) in zip(grid[0], SERIES, strict=True):
@@ -58,9 +58,11 @@ def failures(log: pd.DataFrame, runs: pd.DataFrame) -> Figure:
         right = int((found["called"] == found["induces"]).sum())
         name = "healthy" if induced == NONE else induced
         label = f"{kind.replace('_', ' ')}\n({name}:\n{right} of {len(found)} called so)"
-        line[0].set_ylabel(label, fontsize=6.5, rotation=0, ha="right", va="center")
+        line[0].set_ylabel(label, fontsize=6, rotation=0, ha="right", va="center")
     for axes in grid[-1]:
         axes.set_xlabel("step")
+    for axes in grid.flat:
+        axes.tick_params(labelsize=6)
     grid[0, 0].set_ylim(-0.03, 1.03)
     marks = [
         Line2D([], [], color=TRAIN, label="train, or policy"),
@@ -87,7 +89,7 @@ def confusion(table: pd.DataFrame, alpha: float) -> Figure:
     calls = [name for name in dict.fromkeys(table["called"]) if name in (NONE, *FAILURES)
              or table.loc[table["called"] == name, "count"].sum() > 0]  # fmt: skip
     figure, grid = plt.subplots(
-        1, 2, figsize=(style.PAGE + 0.6, 1.5 + 0.42 * max(len(induced), 1)), sharey=True, squeeze=False
+        1, 2, figsize=(style.PAGE, 1.5 + 0.42 * max(len(induced), 1)), sharey=True, squeeze=False
     )
     for axes, by in zip(grid[0], LONG, strict=True):
         rows = table[table["by"] == by].set_index(["induces", "called"])
