@@ -60,6 +60,19 @@ def calibration(table: pd.DataFrame, accepted: tuple[float, float]) -> Figure:
     style.note(
         figure,
         f"Nominal 95 % intervals of identifiable runs (intervals per point: {sizes}) with their Wilson intervals.\n"
-        "No point where fewer than half of the runs are identifiable.",
+        f"No point where fewer than half of the runs are identifiable.{_open(table)}",
     )
     return figure
+
+
+def _open(table: pd.DataFrame) -> str:
+    """Of which parameters drawn intervals have an end that the data do not set, and so cannot miss there."""
+    shares = table[table["accepted"].notna()].groupby("parameter", sort=False)["open_share"].agg(["min", "max"])
+    found: dict[str, list[str]] = {}
+    for parameter, row in shares[shares["max"] > 0].iterrows():
+        found.setdefault(f"{100 * row['min']:.0f} to {100 * row['max']:.0f} %", []).append(LABELS[parameter])
+    return "".join(
+        f" Of the intervals of {' and '.join(names)}, {share}, by scenario and method, are open at one end and cannot "
+        "miss there."
+        for share, names in found.items()
+    )

@@ -14,6 +14,8 @@ from grpo_dynamics.analysis.problem import ZETA_BOUNDS
 from grpo_dynamics.analysis.series import STUDY
 from grpo_dynamics.figures import style
 
+BESIDE = 1.3  # a fit that ended at a bound of zeta is marked beyond it, by this factor
+
 
 def damping(fits: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figure:
     """Fitted zeta with its profile interval, one line per run and one per cell's mean.
@@ -53,25 +55,33 @@ def damping(fits: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figu
             axes.text(1.1, place, f"not fitted: {row.reason}", fontsize=6, va="center", color=style.NEUTRAL)
             continue
         mean = row.series == "mean"
+        stuck = "zeta" in str(row.at_bound).split()
         color = look.color if row.identifiable else "#aaaaaa"
         if np.isfinite(row.zeta_low):  # else too few independent points carry zeta for an interval
             low, high = max(row.zeta_low, left), min(row.zeta_high, right)
             axes.plot([low, high], [place, place], color=color, linewidth=2.2 if mean else 0.9)
-        axes.plot(
-            row.zeta,
-            place,
-            look.marker,
-            color=color,
-            markersize=5 if mean else 3.5,
-            markerfacecolor=color if mean else "white",
-            markeredgewidth=0.9,
-        )
+        if stuck:  # beside the axis' end, where the arrow head of an open interval lies
+            beside = right * BESIDE if row.zeta > 1 else left / BESIDE
+            axes.plot(beside, place, "x", color=color, markersize=5 if mean else 3.5, markeredgewidth=2 if mean else 1)
+        else:
+            axes.plot(
+                row.zeta,
+                place,
+                look.marker,
+                color=color,
+                markersize=5 if mean else 3.5,
+                markerfacecolor=color if mean else "white",
+                markeredgewidth=0.9,
+            )
         if row.zeta_low < left:
             axes.plot(left * 1.06, place, "<", color=color, markersize=3)
         if row.zeta_high > right:
             axes.plot(right / 1.06, place, ">", color=color, markersize=3)
     axes.set_xscale("log")
-    axes.set_xlim(left, 1.15 * right)
+    stuck_at = fits.loc[fits["at_bound"].fillna("").str.split().apply(lambda names: "zeta" in names), "zeta"]
+    axes.set_xlim(left / (BESIDE**2 if (stuck_at < 1).any() else 1), right * BESIDE**2)
+    for bound in (left, right):
+        axes.axvline(bound, color=style.NEUTRAL, linewidth=0.6)
     axes.set_xticks([0.1, 0.3, 1, 3, 10, 30], ["0.1", "0.3", "1", "3", "10", "30"])
     axes.minorticks_off()
     axes.set_yticks(ticks, names)
@@ -96,10 +106,17 @@ def damping(fits: pd.DataFrame, labels: Mapping[str, str], alpha: float) -> Figu
         marks.append(Line2D([], [], color=style.NEUTRAL, marker="o", linewidth=2.2, label="mean over seeds (filled)"))
     if not fits["identifiable"].all():
         marks.append(Line2D([], [], color="#aaaaaa", linewidth=2, label="plateau not identifiable"))
-    figure.legend(handles=marks, loc="outside upper center", ncols=len(marks))
-    style.note(
-        figure,
-        f"Lines: {100 * (1 - alpha):g} % profile intervals. Arrow heads: the data set no end to the interval.\n"
-        "No line: too few independent rewards carry the damping ratio.",
+    if len(stuck_at):
+        marks.append(Line2D([], [], color=style.NEUTRAL, marker="x", linestyle="none", label="at the fit's bound"))
+    figure.legend(handles=marks, loc="outside upper center", ncols=min(len(marks), 4))
+    text = (
+        f"Lines: {100 * (1 - alpha):g} % profile intervals. Arrow heads: the data set no end to the interval. "
+        "No line: too few independent rewards carry the damping ratio."
     )
+    if len(stuck_at):
+        text += (
+            f" Crosses: the fit ended at the bound of the damping ratio ({left:g} or {right:g}, thin lines), which is "
+            f"no estimate of it: {len(stuck_at)} of {int(np.isfinite(fits['zeta']).sum())} fits (thick: of a mean)."
+        )
+    style.note(figure, text)
     return figure

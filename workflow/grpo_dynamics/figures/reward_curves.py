@@ -23,7 +23,7 @@ CURVES = {
         {"color": style.PREDICTED, "linewidth": 1.0, "linestyle": (0, (5, 1, 1, 1))},
     ),
 }
-SHORT = {"law": "law", "exponential": "exp.", "flow_ceiling": "flow"}
+SHORT = {"law": "law", "exponential": "exp.", "flow_ceiling": "flow below a ceiling"}
 
 
 def reward_curves(runs: pd.DataFrame, fits: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
@@ -55,7 +55,21 @@ def reward_curves(runs: pd.DataFrame, fits: pd.DataFrame, labels: Mapping[str, s
         axes.set_ylim(-0.02, 1.02)
     handles, names = grid[0, 0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=len(handles))
+    style.note(figure, _note(runs.groupby(["model", "G"])["seed"].nunique()))
     return figure
+
+
+def _note(counts: pd.Series) -> str:
+    """What the lines are, from the number of runs per cell."""
+    text = f"Runs per cell: {style.span(counts)}. Thin lines: single runs as logged"
+    fitted = "the one run"
+    if counts.max() > 1:
+        text += "; thick: their mean, step by step"
+        fitted = "the mean over runs" if counts.min() > 1 else "the mean over runs, or to the one run of a cell"
+    return (
+        f"{text}. Nothing is smoothed, and there are no bands: the single runs show the scatter. Curves are fitted to "
+        f"{fitted}; intervals of their parameters stand in the table of fits."
+    )
 
 
 def _panel(axes: Axes, cell: pd.DataFrame, rows: pd.DataFrame, color: str) -> None:
@@ -84,7 +98,7 @@ def _caption(rows: pd.DataFrame, several: bool) -> str:
     if not np.isfinite(mean.loc["law", "r2"]):
         return f"not fitted: {mean.loc['law', 'reason']}"
     found = [f"{SHORT[name]} {mean.loc[name, 'r2']:.3f}" for name in CURVES]
-    lines = [f"$R^2$ (raw): {', '.join(found)}"]
+    lines = [f"$R^2$ (raw): {', '.join(found[:2])},", *found[2:]]
     if several:
         lines.append(f"law on single runs {own.min():.3f} to {own.max():.3f}")
     if isinstance(mean.loc["law", "reason"], str) and mean.loc["law", "reason"]:

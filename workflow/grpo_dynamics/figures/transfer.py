@@ -53,19 +53,22 @@ def transfer(gains: pd.DataFrame, summary: pd.DataFrame, labels: Mapping[str, st
         axes.set_xlabel("gain in accuracy")
         axes.axhspan(-0.5, int((order == 0).sum()) - 0.5, color="#eeeeee", zorder=0)
     first = grid[0, 0]
-    first.set_yticks(range(len(order)), [f"{name}  ({distance})" for name, distance in order.items()])
+    first.set_yticks(
+        range(len(order)), [f"{style.benchmark_name(name)}  ({distance})" for name, distance in order.items()]
+    )
     first.set_ylim(len(order) - 0.5, -0.5)
     first.set_ylabel("benchmark (distance)")
     handles, names = first.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper right", ncols=len(handles))
     seeds, level = int(gains["seeds"].min()), f"{100 * (1 - alpha):g} %"
+    runs, problems = style.span(gains["seeds"]), style.span(gains["items"])
     over = "runs and problems" if seeds > 1 else "problems alone (one seed)"
     style.note(
         figure,
-        f"Bars: {level} paired intervals over {over}, for the base model as given. Grey: the training task. "
-        "[ ]: intervals of the same level.\n"
+        f"Runs per model and G: {runs}; problems per benchmark: {problems}. Bars: {level} paired intervals over "
+        f"{over}, for the base model as given. Grey: the training task. [ ]: intervals of the same level. "
         "Distance: place in the config's list, set before any result. out / in: mean gain out of distribution / gain "
-        "in distribution, each the mean over G.\n"
+        "in distribution, each the mean over G. "
         "rank: Spearman correlation of gain (mean over G) and distance; p: share of all orders of the benchmarks that "
         "fall as much, Holm over models.",
     )
