@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import stats
 
 from grpo_dynamics.analysis.fits import fit
-from grpo_dynamics.analysis.onset import fall, first_beyond, running
+from grpo_dynamics.analysis.onset import Fall, fall, first_beyond, running
 from grpo_dynamics.analysis.subject import (
     FEWEST,
     NAN,
@@ -68,6 +68,11 @@ def rate_ratio(subject: Subject) -> Number:
     return Number(float(np.exp(ratio)), float(np.exp(ratio - half)), float(np.exp(ratio + half)))
 
 
+def _course(found: Fall, step: np.ndarray) -> str:
+    when = f", a third of the way down from step {step[found.since]:g} on" if found.low > 0 else ""
+    return f"from {found.best:.3g} to {found.end:.3g} at the end{when}"
+
+
 def heldout_fall(subject: Subject) -> Number:
     """Share of the best held-out reward that the last measurements have lost, while the train reward has not."""
     rows, train = subject.rows("heldout_reward"), subject.rows("reward")
@@ -78,14 +83,14 @@ def heldout_fall(subject: Subject) -> Number:
     found = fall(y, floor, subject.level)
     if found is None:
         return Number(missing="held-out reward: never above its lowest")
-    detail = f"from {found.best:.3g} (up to step {step[found.last_best]:g}) to {found.end:.3g} at the end"
-    number = Number(found.value, found.low, found.high, step[found.last_best], detail=detail)
+    detail = _course(found, step)
+    number = Number(found.value, found.low, found.high, step[found.since], detail=detail)
     # Where half of the fall has happened: there the train reward is compared with what it was at the held-out best.
-    there = step[found.last_best + 1 :][y[found.last_best + 1 :] < (found.best + found.end) / 2]
+    there = step[found.since :][y[found.since :] < (found.best + found.end) / 2]
     if len(there) == 0 or len(train) == 0:
         return number
     spacing = max(float(np.median(np.diff(step))), 1.0)
-    before, then = (_around(train, at, spacing) for at in (step[found.last_best], there[0]))
+    before, then = (_around(train, at, spacing) for at in (step[found.top], there[0]))
     if not np.isfinite(before + then):
         return replace(number, missing="no train reward where the held-out reward fell")
     number = replace(number, detail=f"{detail}, train reward {before:.3g} and {then:.3g} around the fall")
@@ -241,8 +246,7 @@ def reward_fall(subject: Subject) -> Number:
     found = fall(y, min(subject.reward_range[0], float(y.min())), subject.level)
     if found is None:
         return Number(missing="the reward was never above its lowest")
-    detail = f"from {found.best:.3g} (up to step {step[found.last_best]:g}) to {found.end:.3g} at the end"
-    return Number(found.value, found.low, found.high, step[found.last_best], detail=detail)
+    return Number(found.value, found.low, found.high, step[found.since], detail=_course(found, step))
 
 
 def kl_unrewarded(subject: Subject, threshold: float) -> Number:

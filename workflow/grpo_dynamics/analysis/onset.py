@@ -10,6 +10,7 @@ from scipy.ndimage import uniform_filter1d
 
 WINDOW = 9  # rows of a running mean
 MOST = 0.75
+LOST = 1 / 3  # of a fall, from which it counts as begun: less would be within the noise of many a plateau
 
 
 def running(values: np.ndarray) -> np.ndarray:
@@ -38,8 +39,10 @@ class Fall:
         (best - end) / (best - floor), and its interval.
     best, end : float
         Mean of the best window, and of the last rows.
-    last_best : int
-        Index of the last row of the best window.
+    top : int
+        Index of the last row before `since` that is at the best level or above it.
+    since : int
+        Index of the row from which a third of the fall is lost.
     """
 
     value: float
@@ -47,7 +50,8 @@ class Fall:
     high: float
     best: float
     end: float
-    last_best: int
+    top: int
+    since: int
 
 
 def fall(y: np.ndarray, floor: float, level: float) -> Fall | None:
@@ -83,5 +87,18 @@ def fall(y: np.ndarray, floor: float, level: float) -> Fall | None:
         if best > floor:
             half = t * noise * np.sqrt(1 / width + 1 / last)
             ends = ((best - end + side * half) / (best - floor) for side in (-1, 1))
-            found.append(Fall((best - end) / (best - floor), *ends, best, end, place + width - 1))
+            began = _began(y, place + width, best, end)
+            found.append(Fall((best - end) / (best - floor), *ends, best, end, *began))
     return max(found, key=lambda one: one.low, default=None)
+
+
+def _began(y: np.ndarray, after: int, best: float, end: float) -> tuple[int, int]:
+    """(top, since) of a fall whose best window ends before the row `after`.
+
+    The best window lies anywhere on a plateau, so the fall begins later: at the row that has most above the level at
+    which a third of the fall is lost before it, and most below from it on (the largest cumulative sum).
+    """
+    above = np.cumsum(y[after:] - (best - LOST * (best - end)))
+    since = after + int(np.argmax(np.r_[0.0, above[:-1]]))
+    reached = min(best, float(y[:after].max()))  # the mean of equal values may exceed them by rounding
+    return int(np.flatnonzero(y[:since] >= reached)[-1]), since
