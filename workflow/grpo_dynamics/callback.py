@@ -105,4 +105,4 @@ class HealthCallback(TrainerCallback):
 
     def _diagnose(self, history: list[dict], monitor: LiveMonitor) -> list[Diagnosis]:
         run = run_logs(Raw("run", "TRL log history", list(history)), "the trainer's log", {}, self._G, None)[-1]
-        return monitor.check(run.table, run.G, run.reward_range)
+        return monitor.check(run.table, run.G, run.reward_range, run.not_binary)

@@ -224,7 +224,8 @@ def _diagnosed(log: RunLog, thresholds: dict[str, dict[str, float]]) -> tuple[Di
     from grpo_dynamics import config
     from grpo_dynamics.analysis.diagnosis import diagnose_run
 
-    return tuple(diagnose_run(log.table, log.G, log.reward_range, config.defaults()["analysis"], thresholds))
+    options = config.defaults()["analysis"]
+    return tuple(diagnose_run(log.table, log.G, log.reward_range, options, thresholds, log.not_binary))
 
 
 @app.command(epilog=STATUS)

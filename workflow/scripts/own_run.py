@@ -35,7 +35,9 @@ def main(
         read(log, entry.get("rename", {}), entry.get("group_size"), reward_range),
         str(entry["run"]) if "run" in entry else None,
     )
-    diagnoses = diagnose_run(run.table, run.G, run.reward_range, values["analysis"], values["diagnostics"])
+    diagnoses = diagnose_run(
+        run.table, run.G, run.reward_range, values["analysis"], values["diagnostics"], run.not_binary
+    )
     found = Findings(run, chosen, fit_own(run, values["analysis"]), tuple(diagnoses))
     tables.write(run.table, table, OWN_LOG)
     for path, part in ((fit, replace(found, diagnoses=None)), (diagnosis, replace(found, fit=None))):

@@ -170,6 +170,7 @@ def diagnose_run(
     reward_range: tuple[float, float],
     options: dict,
     thresholds: Mapping[str, Mapping[str, float]],
+    not_binary: str = "",
 ) -> list[Diagnosis]:
     """Diagnose one run.
 
@@ -184,13 +185,15 @@ def diagnose_run(
     options, thresholds : mapping
         The config's `analysis` and `diagnostics`; the latter has the thresholds `warning` and `critical` of every
         number.
+    not_binary : str
+        Why the reward cannot be binary, as RunLog has it; empty if it may be.
 
     Returns
     -------
     list of Diagnosis
         One per number, in the order of NUMBERS.
     """
-    subject = Subject(table.sort_values("step", ignore_index=True), G, reward_range, options)
+    subject = Subject(table.sort_values("step", ignore_index=True), G, reward_range, options, not_binary)
     numbers = _numbers(subject, {name: float(pair["warning"]) for name, pair in thresholds.items()})
     found = {}
     for group, name, side in NUMBERS:

@@ -143,7 +143,7 @@ def signal_share(subject: Subject, name: str, threshold: float) -> Number:
     signal = 1 - signal if name == "collapsed_share" else signal
     late = rows.index.isin(subject.second_half(rows).index) | (np.arange(len(rows)) >= len(rows) - 3)
     p = subject.share(rows["reward"].to_numpy(float))
-    known = name == "collapsed_share" and subject.reward_range == (0.0, 1.0)
+    known = name == "collapsed_share" and subject.reward_range == (0.0, 1.0) and not subject.not_binary
     number = replace(
         mean(signal[late], subject.level),
         onset=first_beyond(step, running(signal) < threshold),
@@ -192,6 +192,8 @@ def over_chance(subject: Subject, name: str, threshold: float) -> Number:
         return Number(missing="the group size is not known: give it with --group-size")
     if subject.reward_range != (0.0, 1.0):
         return Number(missing="the reward is not between 0 and 1, where chance has no expectation")
+    if subject.not_binary:
+        return Number(missing=f"the reward is not binary ({subject.not_binary}), so that chance has no expectation")
     if len(rows) < 6:
         what = "share of collapsed groups" if name == "collapsed_share" else "within-group spread"
         return Number(missing=f"{what}: {len(rows)} rows in the log, 6 needed")

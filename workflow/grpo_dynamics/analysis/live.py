@@ -35,7 +35,9 @@ class LiveMonitor:
         self._fired: set[str] = set()
         self._alarmed: set[str] = set()
 
-    def check(self, table: pd.DataFrame, G: int | None, reward_range: tuple[float, float]) -> list[Diagnosis]:
+    def check(
+        self, table: pd.DataFrame, G: int | None, reward_range: tuple[float, float], not_binary: str = ""
+    ) -> list[Diagnosis]:
         """Diagnose what has been logged so far.
 
         Parameters
@@ -46,6 +48,8 @@ class LiveMonitor:
             Group size, if known.
         reward_range : (low, high)
             Range of the reward.
+        not_binary : str
+            Why the reward cannot be binary; empty if it may be.
 
         Returns
         -------
@@ -54,7 +58,7 @@ class LiveMonitor:
             already, the first diagnosis.
         """
         fired: dict[str, Diagnosis] = {}
-        for one in diagnose_run(table, G, reward_range, self._options, self._thresholds):
+        for one in diagnose_run(table, G, reward_range, self._options, self._thresholds, not_binary):
             if one.fired:
                 fired.setdefault(one.group, one)
         alarms = [one for group, one in fired.items() if group in self._fired - self._alarmed]

@@ -84,7 +84,7 @@ def fall(y: np.ndarray, floor: float, level: float) -> Fall | None:
         earlier = np.convolve(y[:-last], np.full(width, 1 / width), "valid")
         place = int(np.argmax(earlier))
         best = float(earlier[place])
-        if best > floor:
+        if best - floor > 1e-9 * max(abs(best), abs(floor)):  # beyond the rounding of a mean of equal values
             half = t * noise * np.sqrt(1 / width + 1 / last)
             ends = ((best - end + side * half) / (best - floor) for side in (-1, 1))
             began = _began(y, place + width, best, end)

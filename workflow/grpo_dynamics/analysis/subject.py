@@ -60,12 +60,15 @@ class Subject:
         Range of the reward.
     options : dict
         The config's `analysis`.
+    not_binary : str
+        Why the reward cannot be binary; empty if it may be.
     """
 
     table: pd.DataFrame
     G: int | None
     reward_range: tuple[float, float]
     options: dict
+    not_binary: str = ""
 
     @property
     def level(self) -> float:

@@ -12,6 +12,7 @@ from grpo_dynamics.runlog.keys import canonical, number, resolve
 from grpo_dynamics.runlog.log import OWN_LOG, Mapped
 
 MAPPABLE = [name for name in OWN_LOG.columns if name not in ("t", "any_spread", "non_finite")]
+COMPONENT = "rewards/"  # before the name of a function, where its reward stands among the numbers of a row
 SHOWN = 12  # keys that a sentence lists at most
 TRL_ONLY = {"frac_reward_zero_std", "completion_length"}
 TRL_FAMILIES = ("rewards_", "completions_")
@@ -19,7 +20,10 @@ TRL_FAMILIES = ("rewards_", "completions_")
 
 @dataclass(frozen=True)
 class Values:
-    """The numbers of a row by column; `broken` are those that were NaN or infinite, `nulls` those that were null."""
+    """The numbers of a row by column or rewards/FUNCTION.
+
+    `broken` are those that were NaN or infinite, `nulls` those that were null.
+    """
 
     numbers: dict[str, float]
     broken: frozenset[str]
@@ -44,10 +48,16 @@ class Values:
 
 @dataclass
 class Columns:
-    """Keys of a log by the column that they stand for; `keys` are all its keys in canonical form, without train_."""
+    """Keys of a log by the column that they stand for; `keys` are all its keys in canonical form, without train_.
+
+    `extremes` are the keys of the largest and the smallest reward of a row, `components` those of the single functions'
+    rewards, by the function.
+    """
 
     step: str
     by_column: dict[str, str]
+    extremes: tuple[str, ...]
+    components: dict[str, str]
     mapping: list[Mapped]
     ignored: tuple[str, ...]
     keys: set[str]
@@ -71,6 +81,13 @@ class Columns:
                 broken.add(column)
             elif row[key] is None:
                 nulls.add(column)
+        high, low = (number(row.get(key)) for key in self.extremes) if self.extremes else (None, None)
+        if high is not None and low is not None and np.isfinite([high, low]).all():
+            numbers["any_spread"] = float(high > low)
+        for name, key in self.components.items():
+            value = number(row.get(key))
+            if value is not None and np.isfinite(value):
+                numbers[COMPONENT + name] = value
         return Values(numbers, frozenset(broken), frozenset(nulls))
 
 
@@ -116,18 +133,41 @@ def map_columns(rows: list[dict[str, object]], renames: Mapping[str, str], sourc
             f"{source}: found no reward ({what}), expected one: if one of the numbers is the reward, say which "
             "with --map reward=KEY"
         )
+    extremes = _extremes(chosen["reward"], numeric)
+    if extremes:
+        mapping.append(Mapped("any_spread", ", ".join(extremes)))
     order = list(OWN_LOG.columns)
-    used = set(chosen.values())
+    used = {*chosen.values(), *extremes}
     plain = {canonical(key).removeprefix("train_") for key in counts}
     return Columns(
         step=chosen.get("step", ""),
         by_column={column: key for column, key in chosen.items() if column != "step"},
+        extremes=extremes,
+        components=_components(numeric),
         mapping=sorted(mapping, key=lambda one: order.index(one.column)),
         ignored=tuple(key for key in counts if key not in used),
         keys=plain,
         has_nulls=has_nulls,
         trl=_by_trl(plain),
     )
+
+
+def _extremes(reward: str, numeric: list[str]) -> tuple[str, ...]:
+    """Keys of the largest and the smallest reward of a row, such as critic/score/max for critic/score/mean."""
+    # W&B's __MAX and __MIN are over a bin of rows, and not over the completions of one.
+    keys = {canonical(key): key for key in numeric if "__" not in key}
+    names = [f"{canonical(reward)}_{end}" for end in ("max", "min")]
+    return tuple(keys[name] for name in names) if all(name in keys for name in names) else ()
+
+
+def _components(numeric: list[str]) -> dict[str, str]:
+    """Keys of TRL's mean of each reward function, rewards/NAME or rewards/NAME/mean, by the function."""
+    found = {}
+    for key in numeric:
+        name = key.strip().removeprefix("train/").removeprefix("train_")
+        if name.startswith("rewards/") and not name.endswith("/std"):
+            found[name.removeprefix("rewards/").removesuffix("/mean")] = key
+    return found
 
 
 def _by_trl(keys: set[str]) -> bool:

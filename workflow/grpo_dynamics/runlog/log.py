@@ -25,7 +25,8 @@ OWN_LOG = schema(
         ),
         "any_spread": column(
             float,
-            "0 where the rewards of the row do not differ at all (reward_std of 0, however defined), else 1",
+            "0 where the rewards of the row do not differ at all (reward_std of 0, however defined; the largest reward "
+            "no larger than the smallest; a mean at a bound of the reward's range or the same in all rows), else 1",
             SHARE,
             nullable=True,
         ),
@@ -80,6 +81,8 @@ class RunLog:
         Range that the reward can take: given, or [0, 1] where all rewards lie in it, or that of the rewards seen.
     G : int or None
         Group size, where it is given or the log says so.
+    not_binary : str
+        Why the reward cannot be binary (0 or 1 for each completion); empty if it may be.
     settings : dict
         Other hyperparameters that the log states: mu, K_ref, beta, loss_type and the like, by the study's names.
     mapping : tuple of Mapped
@@ -96,6 +99,7 @@ class RunLog:
     axis: str
     reward_range: tuple[float, float]
     G: int | None = None
+    not_binary: str = ""
     settings: dict[str, float | str] = field(default_factory=dict)
     mapping: tuple[Mapped, ...] = ()
     ignored: tuple[str, ...] = ()

@@ -9,10 +9,11 @@ import pandas as pd
 
 from grpo_dynamics.command import InputError
 from grpo_dynamics.runlog import seams
-from grpo_dynamics.runlog.columns import Columns, map_columns
+from grpo_dynamics.runlog.columns import COMPONENT, Columns, map_columns
 from grpo_dynamics.runlog.keys import SUMMARY, number
 from grpo_dynamics.runlog.log import OWN_LOG, Mapped, RunLog
 from grpo_dynamics.runlog.raw import Raw
+from grpo_dynamics.runlog.rewards import fill_spread, not_binary
 from grpo_dynamics.runlog.settings import settings
 from grpo_dynamics.runlog.spread import within_group
 from grpo_dynamics.tables import check
@@ -72,7 +73,8 @@ def run_logs(
         if not any(np.isfinite(one.numbers.get("reward", np.nan)) for one in merged.values()):
             continue
         table, changes = _table(merged, raw, columns, stated, G, axis, own_notes)
-        limits = _range(table, reward_range, source, own_notes)
+        limits, known = _range(table, reward_range, source, own_notes)
+        table["any_spread"] = fill_spread(table, limits, known)
         logs.append(
             RunLog(
                 name=raw.name if len(runs) == 1 else f"{raw.name}, run {part + 1}",
@@ -81,6 +83,7 @@ def run_logs(
                 table=table,
                 axis=axis,
                 reward_range=limits,
+                not_binary=not_binary(table, G, limits, _components(merged, columns)),
                 G=G,
                 settings=stated,
                 mapping=tuple(
@@ -184,7 +187,8 @@ def _table(
         notes.append(message)
     changes = _time(table, entries, raw, columns, notes)
     if "reward_std" in columns.columns:
-        table["any_spread"] = (table["reward_std"] > 0).astype(float).where(table["reward_std"].notna())
+        differ = (table["reward_std"] > 0).astype(float).where(table["reward_std"].notna())
+        table["any_spread"] = table["any_spread"].fillna(differ)
         study = raw.format == "this study's run log"
         spread = within_group(columns.keys, columns.has_nulls, G, stated, study, columns.trl)
         table["reward_std"] = table["reward_std"] * spread.factor if spread.used else np.nan
@@ -201,6 +205,14 @@ def _table(
         else:
             table[name] = value.clip(low, high)
     return check(table, OWN_LOG, axis), changes
+
+
+def _components(merged: dict, columns: Columns) -> dict[str, np.ndarray]:
+    """Reward of each function per row of the table."""
+    return {
+        name: np.array([entry.numbers.get(COMPONENT + name, np.nan) for entry in merged.values()])
+        for name in columns.components
+    }
 
 
 def _time(table: pd.DataFrame, entries: list, raw: Raw, columns: Columns, notes: list[str]) -> dict[str, str]:
@@ -244,7 +256,8 @@ def _measured_on_checkpoints(table: pd.DataFrame, columns: Columns, usual: float
 
 def _range(
     table: pd.DataFrame, given: tuple[float, float] | None, source: str, notes: list[str]
-) -> tuple[float, float]:
+) -> tuple[tuple[float, float], bool]:
+    """The reward's range, and whether that is its own or only that of the rewards seen."""
     low, high = float(table["reward"].min()), float(table["reward"].max())
     if given is not None:
         if not given[0] < given[1]:
@@ -254,11 +267,11 @@ def _range(
                 f"{source}: found rewards from {low:g} to {high:g}, expected all within --reward-range "
                 f"{given[0]:g} to {given[1]:g}"
             )
-        return float(given[0]), float(given[1])
+        return (float(given[0]), float(given[1])), True
     if low >= 0 and high <= 1:
-        return 0.0, 1.0
+        return (0.0, 1.0), True
     notes.append(
         "The reward's range is not known; it is taken as that of the rewards seen, "
         f"{low:.3g} to {high:.3g} (--reward-range)."
     )
-    return low, high
+    return (low, high), False
