@@ -126,6 +126,33 @@ def test_not_finite_is_empty_and_named(tmp_path):
     assert run.table["grad_norm"].isna().tolist() == [True] + [False] * 5
 
 
+def test_nan_where_nothing_was_measured_is_empty_and_no_failure(tmp_path):
+    nan = float("nan")
+    rows = [
+        {"step": n, "reward": 0.5, "grad_norm": nan if n > 25 else 0.5, "entropy": 0.3 if n % 5 == 0 else nan,
+         "eval_reward": 0.4 if n % 7 == 0 or n == 9 else nan, "loss": nan if n % 3 == 0 else 0.1}
+        for n in range(1, 31)
+    ]  # fmt: skip
+    rows[3]["eval_reward"] = float("inf")
+    (run,) = read_text(tmp_path, "\n".join(json.dumps(row) for row in rows))
+    named = [set(row.split()) for row in run.table["non_finite"]]
+    assert [n for n, names in enumerate(named, 1) if "heldout_reward" in names] == [4]
+    assert not any("entropy" in names for names in named)
+    assert [n for n, names in enumerate(named, 1) if "grad_norm" in names] == [26, 27, 28, 29, 30]
+    assert [n for n, names in enumerate(named, 1) if "loss" in names] == list(range(3, 31, 3))
+    assert run.table["entropy"].notna().sum() == 6
+
+
+def test_nan_of_the_trainer_in_the_row_of_an_evaluation_is_no_failure(tmp_path):
+    nan = float("nan")
+    rows = [{"step": n, "reward": 0.5, "kl": 0.1, "eval_reward": nan} for n in range(1, 31)]
+    rows[10:10] = [{"step": 10, "reward": nan, "kl": nan, "eval_reward": 0.4}]
+    rows[20] |= {"kl": nan}
+    (run,) = read_text(tmp_path, "\n".join(json.dumps(row) for row in rows))
+    assert [n for n, names in enumerate(run.table["non_finite"], 1) if names] == [20]
+    assert run.table["heldout_reward"].notna().sum() == 1
+
+
 @pytest.mark.parametrize("spacing", [1, 5])
 def test_time_of_a_trl_row_is_the_mean_over_its_steps(tmp_path, spacing):
     rows = [*trl_rows(spacing=spacing), {"eval_reward": 0.5, "step": 6 * spacing + 1}]

@@ -13,6 +13,7 @@ from grpo_dynamics.runlog.log import OWN_LOG, Mapped
 
 MAPPABLE = [name for name in OWN_LOG.columns if name not in ("t", "any_spread", "non_finite")]
 COMPONENT = "rewards/"  # before the name of a function, where its reward stands among the numbers of a row
+REGULAR = 0.9  # of the gaps between the numbers of a column that was not measured in every row
 SHOWN = 12  # keys that a sentence lists at most
 TRL_ONLY = {"frac_reward_zero_std", "completion_length"}
 TRL_FAMILIES = ("rewards_", "completions_")
@@ -50,12 +51,13 @@ class Values:
 class Columns:
     """Keys of a log by the column that they stand for; `keys` are all its keys in canonical form, without train_.
 
-    `extremes` are the keys of the largest and the smallest reward of a row, `components` those of the single functions'
-    rewards, by the function.
+    `sparse` are the columns that are NaN where they were not measured. `extremes` are the keys of the largest and the
+    smallest reward of a row, `components` those of the single functions' rewards, by the function.
     """
 
     step: str
     by_column: dict[str, str]
+    sparse: frozenset[str]
     extremes: tuple[str, ...]
     components: dict[str, str]
     mapping: list[Mapped]
@@ -70,17 +72,20 @@ class Columns:
 
     def read(self, row: dict[str, object]) -> Values:
         """A row's numbers by column."""
-        numbers, broken, nulls = {}, set(), set()
+        numbers, broken, nulls, infinite = {}, set(), set(), False
         for column, key in self.by_column.items():
             if key not in row:
                 continue
             value = number(row[key])
             if value is not None and np.isfinite(value):
                 numbers[column] = value
-            elif value is not None:
+            elif value is not None and (np.isinf(value) or column not in self.sparse):
                 broken.add(column)
+                infinite |= np.isinf(value)
             elif row[key] is None:
                 nulls.add(column)
+        if numbers.keys() == {"heldout_reward"} and not infinite:
+            broken.clear()  # an evaluation's row in a table that has NaN wherever a row lacks a column
         high, low = (number(row.get(key)) for key in self.extremes) if self.extremes else (None, None)
         if high is not None and low is not None and np.isfinite([high, low]).all():
             numbers["any_spread"] = float(high > low)
@@ -142,6 +147,7 @@ def map_columns(rows: list[dict[str, object]], renames: Mapping[str, str], sourc
     return Columns(
         step=chosen.get("step", ""),
         by_column={column: key for column, key in chosen.items() if column != "step"},
+        sparse=frozenset({"heldout_reward"} | {column for column, key in chosen.items() if _is_sparse(rows, key)}),
         extremes=extremes,
         components=_components(numeric),
         mapping=sorted(mapping, key=lambda one: order.index(one.column)),
@@ -150,6 +156,18 @@ def map_columns(rows: list[dict[str, object]], renames: Mapping[str, str], sourc
         has_nulls=has_nulls,
         trl=_by_trl(plain),
     )
+
+
+def _is_sparse(rows: list[dict[str, object]], key: str) -> bool:
+    """Whether a key is NaN in most rows, but for every so many: measured there, and nothing elsewhere."""
+    values = np.array([value for row in rows if (value := number(row.get(key))) is not None])
+    at = np.flatnonzero(~np.isnan(values))
+    if len(at) < 3 or np.isinf(values).any():
+        return False
+    gaps = np.diff(at)
+    usual = int(np.median(gaps))
+    ends = at[0] <= usual and len(values) - at[-1] <= usual
+    return usual > 1 and bool(ends) and float((gaps == usual).mean()) >= REGULAR
 
 
 def _extremes(reward: str, numeric: list[str]) -> tuple[str, ...]:
