@@ -140,6 +140,37 @@ def test_gains_on_different_scales_are_not_compared():
     assert verdicts == ["warning", "not assessable"]
 
 
+@pytest.mark.parametrize("factor", [100.0, 30.0])
+def test_a_share_and_a_percentage_are_not_compared(factor):
+    """A held-out reward that follows the train reward, either of the two as a percentage (or in points of 30)."""
+    run = run_log(steps=300, w0=0.2, zeta=2.0)
+    heldout = run["reward"].rolling(20, min_periods=1).mean()
+    for reward, evaluation in ((run["reward"], factor * heldout), (factor * run["reward"], heldout)):
+        table = as_own_log(run).assign(reward=reward, heldout_reward=evaluation)
+        limits = (0.0, 1.0) if reward.max() <= 1 else (reward.min(), reward.max())
+        found = {one.diagnostic: one for one in diagnose_run(table, 4, limits, OPTIONS, THRESHOLDS)}
+        for name in ("rate_ratio", "heldout_gain_share"):
+            assert found[name].verdict == "not assessable" and "scales may differ" in found[name].reason
+        assert found["heldout_fall"].verdict == "ok"
+    both = as_own_log(run).assign(reward=factor * run["reward"], heldout_reward=factor * heldout)
+    limits = (both["reward"].min(), both["reward"].max())
+    found = {one.diagnostic: one for one in diagnose_run(both, 4, limits, OPTIONS, THRESHOLDS)}
+    assert found["heldout_gain_share"].low < 1 < found["heldout_gain_share"].high
+
+
+def test_evaluations_that_begin_after_the_rise_are_not_compared_with_it():
+    run, step = run_log(steps=400, completions=512), np.arange(1, 401)
+    p = 0.1 + 0.6 / (1 + np.exp(-(step - 140) / 15))
+    rng = np.random.default_rng(5)
+    heldout = rng.binomial(1319, p) / 1319
+    late = np.where((step % 10 == 0) & (step >= 200), heldout, np.nan)
+    found = diagnosed(run, reward=rng.binomial(512, p) / 512, heldout_reward=late)["heldout_gain_share"]
+    assert (found.verdict, "while the held-out reward is measured" in found.reason) == ("not assessable", True)
+    early = np.where(step % 10 == 0, heldout, np.nan)
+    found = diagnosed(run, reward=rng.binomial(512, p) / 512, heldout_reward=early)["heldout_gain_share"]
+    assert found.low < 1 < found.high
+
+
 def test_a_slower_heldout_reward_has_a_rate_ratio():
     run = run_log(steps=300, w0=0.2, zeta=2.0)
     slow = run_log(steps=300, w0=0.06, zeta=2.0)
@@ -251,6 +282,23 @@ def test_consequences_of_a_concentrated_policy_are_explained_by_it():
     far = diagnosed(run, **gone, kl=np.where(t < 30, 0.1, 6.0))
     assert primary(list(far.values())).group == "instability"
     assert "left its reference" in far["entropy_lost"].reason
+
+
+def test_a_fall_of_a_reward_of_unknown_range_is_a_share_of_its_level():
+    """2.2 to 2.08 is a sag of 5 %, though most of what was seen of the reward's range."""
+    step = np.arange(1, 401)
+    y = 2.2 - 0.2 * np.exp(-step / 40) - 0.12 / (1 + np.exp(-(step - 320) / 10))
+    y = y + np.random.default_rng(0).normal(0, 0.01, 400)
+
+    def fallen(reward):
+        table = as_own_log(run_log(steps=400)).assign(reward=reward)
+        found = diagnose_run(table, 4, (reward.min(), reward.max()), OPTIONS, THRESHOLDS)
+        return {one.diagnostic: one for one in found}["reward_fall"]
+
+    sag = fallen(y)
+    assert (sag.verdict, sag.low < 0.12 / 2.2 < sag.high) == ("ok", True)
+    below = fallen(y - 2.1)
+    assert (below.verdict, "over the lowest reward seen" in below.evidence) == ("critical", True)
 
 
 def test_a_far_policy_is_unstable_only_without_a_rise():

@@ -42,6 +42,8 @@ def collapse_expected(p: np.ndarray, G: int) -> np.ndarray:
 
 def rate_ratio(subject: Subject) -> Number:
     """Fitted saturation rate of the train reward over that of the held-out reward (single exponentials)."""
+    if other := subject.other_scale(subject.rows("heldout_reward")["heldout_reward"]):
+        return Number(missing=f"{other}: their scales may differ")
     rates = []
     for name, column in (("train", "reward"), ("held-out", "heldout_reward")):
         rows = subject.rows(column)
@@ -94,22 +96,26 @@ def heldout_fall(subject: Subject) -> Number:
     if not np.isfinite(before + then):
         return replace(number, missing="no train reward where the held-out reward fell")
     number = replace(number, detail=f"{detail}, train reward {before:.3g} and {then:.3g} around the fall")
-    base = min(0.0, float(train["reward"].min()), subject.reward_range[0])
+    base = min(0.0, float(train["reward"].min()), subject.floor)
     fell_too = before > base and (before - then) / (before - base) > HELD
     return replace(number, excuse="the train reward fell with it") if fell_too else number
 
 
 def heldout_gain_share(subject: Subject) -> Number:
-    """Gain of the held-out reward over the gain of the train reward, from the first to the last quarter of the run."""
+    """Gain of the held-out reward over that of the train reward, between the first and last quarter of evaluations."""
     heldout, train = subject.rows("heldout_reward"), subject.rows("reward")
     if len(heldout) < FEWEST or len(train) < FEWEST:
         return Number(missing=f"{len(heldout)} held-out and {len(train)} train rewards, {FEWEST} of each needed")
-    if subject.reward_range != (0.0, 1.0) and heldout["heldout_reward"].between(0, 1).all():
-        return Number(missing="the held-out measure lies in [0, 1], the reward does not: their scales may differ")
+    if other := subject.other_scale(heldout["heldout_reward"]):
+        return Number(missing=f"{other}: their scales may differ")
+    # An evaluation that begins late sees only what is left of the rise.
+    train = train[train["step"].between(heldout["step"].iloc[0], heldout["step"].iloc[-1])]
+    if len(train) < FEWEST:
+        return Number(missing=f"{len(train)} train rewards while the held-out reward was measured, {FEWEST} needed")
     gains = [shift(rows[name].to_numpy(float), subject.level, QUARTER)
              for rows, name in ((train, "reward"), (heldout, "heldout_reward"))]  # fmt: skip
     if gains[0].low <= 0:
-        return Number(missing="the train reward does not rise")
+        return Number(missing="the train reward does not rise while the held-out reward is measured")
     # Fieller would be exact; the train gain is far from 0 where it counts, so that linearisation does.
     value = gains[1].value / gains[0].value
     half = np.hypot(gains[1].high - gains[1].value, value * (gains[0].high - gains[0].value)) / gains[0].value
@@ -245,10 +251,12 @@ def reward_fall(subject: Subject) -> Number:
     if len(rows) < 4:
         return Number(missing=f"reward: {len(rows)} rows, 4 needed")
     step, y = rows["step"].to_numpy(float), rows["reward"].to_numpy(float)
-    found = fall(y, min(subject.reward_range[0], float(y.min())), subject.level)
+    floor = min(subject.floor, float(y.min()))
+    found = fall(y, floor, subject.level)
     if found is None:
         return Number(missing="the reward was never above its lowest")
-    return Number(found.value, found.low, found.high, step[found.since], detail=_course(found, step))
+    over = "" if subject.range_known or floor == 0 else f", over the lowest reward seen, {floor:.3g}"
+    return Number(found.value, found.low, found.high, step[found.since], detail=_course(found, step) + over)
 
 
 def kl_unrewarded(subject: Subject, threshold: float) -> Number:

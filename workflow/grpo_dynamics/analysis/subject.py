@@ -74,6 +74,29 @@ class Subject:
     def level(self) -> float:
         return 1 - self.options["alpha"]
 
+    @cached_property
+    def range_known(self) -> bool:
+        """Whether the range is the reward's own, and not merely that of the rewards seen."""
+        reward = self.table["reward"]
+        return self.reward_range == (0.0, 1.0) or self.reward_range != (reward.min(), reward.max())
+
+    @property
+    def floor(self) -> float:
+        """Lowest reward there is, as far as known: 0 for one that was never seen below."""
+        return self.reward_range[0] if self.range_known else min(0.0, self.reward_range[0])
+
+    def other_scale(self, heldout: pd.Series) -> str:
+        """Why the held-out reward is on another scale than the train reward, as percent and share are; or empty."""
+        if heldout.empty:
+            return ""
+        low, high = self.reward_range
+        room = 0.0 if self.range_known else high - low
+        if heldout.min() < low - room or heldout.max() > high + room:
+            return f"the held-out measure reaches {heldout.max():.3g}, the reward lies in [{low:.3g}, {high:.3g}]"
+        if self.reward_range != (0.0, 1.0) and heldout.between(0, 1).all():
+            return "the held-out measure lies in [0, 1], the reward does not"
+        return ""
+
     def rows(self, *columns: str) -> pd.DataFrame:
         """Rows that have all of `columns`; only those of a fresh sample if the sample is what is measured."""
         kept = self.table[list(columns)].notna().all(axis=1)
