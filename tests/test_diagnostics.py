@@ -301,6 +301,35 @@ def test_a_fall_of_a_reward_of_unknown_range_is_a_share_of_its_level():
     assert (below.verdict, "over the lowest reward seen" in below.evidence) == ("critical", True)
 
 
+def test_entropy_that_goes_after_the_rise_is_concentration():
+    """Nothing is known of the groups; the reward has reached its plateau by step 100, the entropy goes from 150 on."""
+    step = np.arange(1, 401)
+    p = 0.2 + 0.4 * (1 - np.exp(-step / 25))
+    noise = 1 + 0.05 * np.random.default_rng(0).normal(size=400)
+    blind = {"collapsed_share": np.nan, "reward_std": np.nan, "heldout_reward": np.nan}
+    blind["reward"] = np.random.default_rng(1).binomial(64, p) / 64
+    gone = diagnosed(run_log(steps=400), entropy=np.exp(np.interp(step, [1, 150, 400], [0, -0.4, -5])) * noise, **blind)
+    found = gone["entropy_lost"]
+    assert (found.verdict, 150 < found.onset < 230) == ("critical", True)
+    assert primary(list(gone.values())).group == "concentration"
+    steady = diagnosed(run_log(steps=400), entropy=np.exp(-2 * (p - 0.2) / 0.4) * noise, **blind)["entropy_lost"]
+    assert (steady.verdict, abs(steady.value) < 0.3) == ("ok", True)
+
+
+def test_entropy_is_not_asked_for_after_a_rise_that_goes_on():
+    rising = diagnosed(run_log(steps=100, w0=0.01))["entropy_lost"]
+    assert (rising.verdict, "rises to the end" in rising.reason) == ("not assessable", True)
+
+
+@pytest.mark.parametrize(("scale", "verdict"), [(0.008, "ok"), (0.8, "critical")])
+def test_a_kl_that_grows_is_no_failure_while_it_is_small(scale, verdict):
+    step = np.arange(1, 151)
+    kl = scale * (0.01 + 1 / (1 + np.exp(-(step - 112) / 6))) * np.exp(np.random.default_rng(0).normal(0, 0.1, 150))
+    one = diagnosed(run_log(), kl=kl)["kl_log_growth"]
+    assert (one.verdict, one.high > THRESHOLDS["kl_log_growth"]["warning"]) == (verdict, True)
+    assert ("still below 0.05 nats" in one.reason) == (verdict == "ok")
+
+
 def test_a_far_policy_is_unstable_only_without_a_rise():
     far = {"kl": np.linspace(0, 6, 150)}
     rising = diagnosed(run_log(), **far)

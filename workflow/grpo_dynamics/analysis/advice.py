@@ -72,7 +72,8 @@ ADVICE = {
         _EXPLORE,
     ),
     "entropy_lost": Advice(
-        "log entropy changed by {value} while the reward did not rise, or the groups collapsed beyond chance",
+        "log entropy changed by {value} while the reward did not rise, or not any more, or the groups collapsed beyond "
+        "chance",
         "A run too short or too noisy for its rise to be seen; a lower sampling temperature in the middle of the run.",
         _EXPLORE,
     ),
@@ -109,7 +110,7 @@ ADVICE = {
     ),
     "kl_log_growth": Advice(
         "the log of the KL changed by {value} over the second half",
-        "A KL that is still tiny, and grows as every run's does at first; a reference that is updated in between.",
+        "A late rise of the reward, which moves the policy; a reference that is updated in between.",
         _KL,
     ),
     "truncated_share": Advice(

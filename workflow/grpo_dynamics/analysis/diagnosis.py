@@ -132,8 +132,7 @@ def _numbers(subject: Subject, warning: Mapping[str, float]) -> dict[str, Number
         "ratio_log_growth": d.ratio_log_growth(subject, warning["ratio_log_growth"]),
         "non_finite_share": d.non_finite_share(subject),
         "kl_level": level_of(subject, "kl", warning["kl_level"], "KLs"),
-        # The first half is left out: every policy starts at its reference, where the KL is 0.
-        "kl_log_growth": log_growth(half(subject.rows("kl")), "kl", level, warning["kl_log_growth"], "KLs"),
+        "kl_log_growth": d.kl_log_growth(subject, warning["kl_log_growth"]),
         "truncated_share": level_of(
             subject, "truncated_share", warning["truncated_share"], "shares of truncated completions"
         ),

@@ -32,6 +32,7 @@ from grpo_dynamics.theory.finite_group import h_G
 HELD = 0.1  # share of its level that the train reward may lose while it still counts as held
 QUARTER, FIFTH = 0.25, 0.2  # parts of a run that are compared with each other
 ENTROPY_FLOOR = 1e-6  # nats, so that a policy without any randomness has a logarithm
+SMALL_KL = 0.05  # nats per token: a healthy run of the study ends at 0.08 to 0.16
 LEAST_SIGNAL = 0.05  # share of groups with a signal below which collapse says nothing about the policy
 
 
@@ -228,14 +229,18 @@ def entropy_log_change(subject: Subject, threshold: float) -> Number:
 
 
 def entropy_lost(subject: Subject, threshold: float, collapsed: bool) -> Number:
-    """Change of log entropy over the run, where nothing justifies a loss: no rise, or groups collapsed beyond chance.
+    """Change of log entropy where nothing justifies a loss: no rise, after the rise, or groups collapsed beyond chance.
 
-    Some entropy is the price of a rise. A policy that loses it without one has concentrated on what it did before. And
-    groups that collapse beyond chance while the entropy goes have lost their signal to the policy, not to the prompts.
+    Some entropy is the price of a rise. A policy that loses it without one, or after it, has concentrated on what it
+    did before. And groups that collapse beyond chance while the entropy goes have lost their signal to the policy, not
+    to the prompts: then the whole run counts.
     """
-    if not collapsed and subject.rise_end is not None:
-        return Number(missing="the reward rises, and the groups have not collapsed beyond chance")
-    return _entropy_change(subject, subject.rows("entropy"), threshold)
+    rows, end = subject.rows("entropy"), subject.rise_end
+    if not collapsed and end is not None:
+        rows = rows[rows["t"] > end]
+        if rows.empty:
+            return Number(missing="the reward rises to the end, and the groups have not collapsed beyond chance")
+    return _entropy_change(subject, rows, threshold)
 
 
 def _entropy_change(subject: Subject, rows: pd.DataFrame, threshold: float) -> Number:
@@ -265,6 +270,17 @@ def kl_unrewarded(subject: Subject, threshold: float) -> Number:
     if number.missing or subject.rise_end is None:
         return number
     return Number(missing="the reward rises")
+
+
+def kl_log_growth(subject: Subject, threshold: float) -> Number:
+    """Change of the log KL over the second half, no failure where the KL is still small at the end.
+
+    The first half is left out: every policy starts at its reference, where the KL is 0.
+    """
+    number = log_growth(subject.second_half(subject.rows("kl")), "kl", subject.level, threshold, "KLs")
+    end = level_of(subject, "kl", SMALL_KL, "KLs")
+    small = not end.missing and end.high < SMALL_KL
+    return replace(number, excuse=f"the KL is still below {SMALL_KL:g} nats at the end") if small else number
 
 
 def ratio_log_growth(subject: Subject, threshold: float) -> Number:
