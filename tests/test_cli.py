@@ -54,8 +54,9 @@ def test_diagnose_says_first_what_is_wrong_and_since_when(call, logs):
     status, out, _ = call("diagnose", logs / "hack.json", "--group-size", demo.G)
     assert status == 0
     first = " ".join(out.split())
-    assert first.startswith("✗ Critical: train-eval decoupling since step 90.")
-    assert "Likely cause: train-eval decoupling (seen in heldout_fall, since step 90)." in first
+    assert first.startswith("✗ Critical: train-eval decoupling since step 140.")
+    assert "Likely cause: train-eval decoupling (seen in heldout_fall, since step 140)." in first
+    assert "from 0.75 (last reached at step 90) to 0.21 at the end" in first  # it falls slowly, from step 80 on
     for said in ("Evidence: the held-out reward has lost", "May be confused with:", "What to do: Stop at the onset"):
         assert said in first
     assert "Not assessable (which is not health)" in out
@@ -69,6 +70,17 @@ def test_diagnose_says_first_what_is_wrong_and_since_when(call, logs):
 def test_exit_status_follows_fail_on(call, logs, name, severity, status):
     wanted = ["--fail-on", severity] if severity else []
     assert call("diagnose", logs / f"{name}.json", "--group-size", demo.G, *wanted)[0] == status
+
+
+def test_a_graded_reward_is_not_judged_as_a_binary_one(call, logs, tmp_path):
+    rows = [
+        {"step": step, "reward": 0.4 + 0.001 * (step % 7), "reward_std": 0.05, "frac_reward_zero_std": 0.0}
+        for step in range(1, 61)
+    ]
+    (tmp_path / "graded.json").write_text(json.dumps({"log_history": rows, "global_step": 60}))
+    status, out, _ = call("diagnose", tmp_path / "graded.json", "--group-size", 8, "--fail-on", "warning")
+    assert status == 0
+    assert "spread_over_chance: the reward is not binary" in " ".join(out.split())
 
 
 def test_a_threshold_can_be_overridden(call, logs):

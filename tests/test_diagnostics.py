@@ -389,6 +389,7 @@ def test_the_train_reward_is_compared_with_its_level_just_before_the_fall():
     assert (found.verdict, "fell with it" in found.reason) == ("ok", True)
     held = diagnosed(run, reward=0.2 + step / 200, heldout_reward=heldout)["heldout_fall"]
     assert (held.verdict, held.onset) == ("critical", 95)
+    assert "a third of the way down from step 95 on" in held.evidence
 
 
 def test_a_rise_with_noise_has_no_fall():

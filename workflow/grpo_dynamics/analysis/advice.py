@@ -46,8 +46,8 @@ ADVICE = {
         "the held-out reward has lost {value} of its best level while the train reward has not",
         "A held-out set too small for its scatter; a change of the evaluation's prompt or sampling in the middle of "
         "the run; overfitting to few prompts, which memorises instead of exploiting the reward.",
-        "Stop at the onset: keep the checkpoint before it. Read completions with a high reward that the held-out "
-        "measure calls wrong, and close the loophole in the reward function.",
+        "Stop at the onset: keep a checkpoint at which the best level was still held. Read completions with a high "
+        "reward that the held-out measure calls wrong, and close the loophole in the reward function.",
     ),
     "heldout_gain_share": Advice(
         "the held-out reward gained {value} of what the train reward gained",

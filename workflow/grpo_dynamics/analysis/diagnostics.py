@@ -72,8 +72,12 @@ def rate_ratio(subject: Subject) -> Number:
 
 
 def _course(found: Fall, step: np.ndarray) -> str:
-    when = f", a third of the way down from step {step[found.since]:g} on" if found.low > 0 else ""
-    return f"from {found.best:.3g} to {found.end:.3g} at the end{when}"
+    if found.low <= 0:
+        return f"from {found.best:.3g} to {found.end:.3g} at the end"
+    return (
+        f"from {found.best:.3g} (last reached at step {step[found.top]:g}) to {found.end:.3g} at the end, a third of "
+        f"the way down from step {step[found.since]:g} on"
+    )
 
 
 def heldout_fall(subject: Subject) -> Number:
