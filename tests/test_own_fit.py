@@ -60,7 +60,36 @@ def test_akaike_weights(clean):
     weight = np.array([one.weight for one in clean.curves])
     assert np.all(np.diff(aicc) >= 0)
     assert weight.sum() == pytest.approx(1)
-    np.testing.assert_allclose(np.log(weight[0] / weight), (aicc - aicc[0]) / 2)
+    best = fit(clean.curves[0].name, clean.series.last, clean.series.y)
+    assert clean.independent == pytest.approx(best.n_effective / 150)
+    np.testing.assert_allclose(np.log(weight[0] / weight), (aicc - aicc[0]) / 2 * best.n_effective / 150, atol=1e-9)
+
+
+def sigmoid(middle=150, steps=400, completions=256):
+    """Flat, a sigmoid, and flat again: no law has so long a slow start and so sharp an end."""
+    p = 0.1 + 0.6 / (1 + np.exp(-(np.arange(float(steps)) - middle) / 12))
+    return np.random.default_rng(3).binomial(completions, p) / completions
+
+
+@pytest.mark.parametrize("middle", [150, 360])  # the law alone would say: a plateau, and none yet
+def test_a_run_of_another_shape_rejects_the_law_and_gets_no_plateau_and_no_forecast(middle):
+    found = fit_own(own_log(sigmoid(middle)), OPTIONS)
+    assert (found.identifiable, found.reason) == (False, "law does not fit")
+    best = found.curves[0]
+    assert best.name != "law"
+    assert f"the rival curve {best.name} describes the rows far better" in found.explanation
+    assert (found.band, found.times) == (None, {})
+    assert np.isnan(found.covered)
+    assert all(np.isnan(one.low) for one in found.estimates.values())
+
+
+def test_an_advantage_that_autocorrelation_explains_does_not_reject_the_law(clean, monkeypatch):
+    """The threshold is on the advantage times the share of independent rows."""
+    advantage = next(one.aicc for one in clean.curves if one.name == "law") - clean.curves[0].aicc
+    monkeypatch.setattr(own_fit, "MOST_AICC", advantage * clean.independent + 1e-9)
+    assert fit_own(own_log(rewards()), OPTIONS).identifiable
+    monkeypatch.setattr(own_fit, "MOST_AICC", advantage * clean.independent - 1e-9)
+    assert fit_own(own_log(rewards()), OPTIONS).reason == "law does not fit"
 
 
 def test_the_band_ends_are_the_profile_s():
@@ -122,6 +151,42 @@ def test_a_run_far_from_its_plateau_says_so():
     end = found.band.high[-1] - found.band.low[-1]
     assert end > 5 * (found.band.high[60] - found.band.low[60])  # nobody knows where it goes
     assert found.times["plateau_start"].high > 150
+
+
+def test_laws_that_leave_the_range_are_none_of_the_band_s():
+    """This law swings to 1.03 after the run: the forecast is that of the laws that stay below 1."""
+    found = fit_own(own_log(rewards(200, R_0=0.1, R_inf=0.6, w0=0.01, zeta=0.05)), OPTIONS)
+    assert found.reason == "plateau not reached"
+    assert found.curve("law", found.band.t).max() > 1
+    band = found.band
+    for one in (band.mean, band.low, band.high, band.row_low, band.row_high):
+        assert np.all((one >= 0) & (one <= 1))
+    assert np.all((band.low <= band.mean) & (band.mean <= band.high))
+    assert np.all((band.row_low <= band.low) & (band.high <= band.row_high))
+    assert band.high[-1] - band.low[-1] > 0.1
+    assert any("leaves the reward's range within the run or as long again" in note for note in found.notes)
+
+
+def test_laws_within_the_range_are_the_extremes_over_a_random_search():
+    """Of many laws, those with an allowed sum of squares that stay in [0, 1] fill the band and do not leave it."""
+    t = np.arange(60.0)
+    law = fit("law", t, rewards(60, w0=0.05, zeta=0.5, R_inf=0.85, completions=32))
+    limit = law.sse * 1.1
+    at = np.array([30.0, 59.0, 120.0])
+    low, high = allowed(law, limit, 120.0).curve(at, np.full(3, limit))
+    assert high[2] <= 1 < allowed(law, limit).curve(np.array([85.0]), np.array([limit]))[1][0]
+    rng = np.random.default_rng(0)
+    n = 100000
+    w0, zeta = law.estimates["w0"] * np.exp(rng.normal(0, 0.3, n)), np.exp(rng.uniform(np.log(0.05), np.log(3), n))
+    R_0, R_inf = law.estimates["R_0"] + rng.normal(0, 0.02, n), rng.uniform(0.4, 1.0, n)
+    drawn = [x[:, None] for x in (np.maximum(R_0, 0), R_inf, w0, zeta)]
+    inside = np.sum((law.problem.y - three_phase(t, *drawn)) ** 2, axis=1) <= limit
+    drawn = [x[inside] for x in drawn]
+    path = three_phase(np.arange(121.0), *drawn)
+    seen = three_phase(at, *drawn)[(path.max(axis=1) <= 1) & (path.min(axis=1) >= 0)]
+    assert len(seen) > 100
+    assert np.all((seen >= low - 0.004) & (seen <= high + 0.004))
+    np.testing.assert_allclose([seen.min(axis=0), seen.max(axis=0)], [low, high], atol=0.06)
 
 
 def test_a_falling_reward_says_so():

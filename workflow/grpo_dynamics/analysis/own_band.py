@@ -24,6 +24,7 @@ from grpo_dynamics.theory.law import Phases, phases
 NAN = float("nan")
 HORIZON = 2.0  # the forecast's end, in lengths of the run
 _TIMES = 121  # at which the band is given
+_LEAVES = "The fitted law leaves the reward's range within the run or as long again"
 
 
 @lru_cache(maxsize=1024)
@@ -68,10 +69,12 @@ def span(one: Estimate) -> str:
 class Band:
     """The law over the run and as far again, at optimiser steps made `t`: (m,) ndarrays.
 
+    The mean of rewards cannot leave their range: laws that leave it within this time are none of the band's.
+
     Attributes
     ----------
     mean : ndarray
-        The fitted law.
+        The fitted law; where it leaves the range, the one of least squares among those that do not.
     low, high : ndarray
         Pointwise profile interval of the law's value.
     row_low, row_high : ndarray
@@ -86,8 +89,12 @@ class Band:
     row_high: np.ndarray
 
 
-def times_and_band(law: Fit, series: Series, level: float, has_trend: bool) -> tuple[dict[str, Estimate], Band | None]:
-    """The times of the phases with their profile intervals, and the band; no times without a trend.
+def times_and_band(
+    law: Fit, series: Series, level: float, has_trend: bool
+) -> tuple[dict[str, Estimate], Band | None, str]:
+    """The times of the phases with their profile intervals, the band, and what a reader has to know of it.
+
+    No times without a trend.
 
     Parameters
     ----------
@@ -112,12 +119,28 @@ def times_and_band(law: Fit, series: Series, level: float, has_trend: bool) -> t
         ends = laws.time(_UNITS[name], most, name != "plateau_start") if laws else (NAN, NAN)
         times[name] = Estimate(*(series.origin + x for x in (_UNITS[name](zeta) / w0, *ends)))
     if laws is None or not np.isfinite(limit).any():
-        return times, None
+        return times, None, "No independent point carries the law's value, so that no band can be given."
+    said, (bottom, top) = "", p.limits
+    slack = 1e-9 * (top - bottom)
+    leaves = bool(value.min() < bottom - slack or value.max() > top + slack)
+    if laws.zeta.min() < 1:  # others do not overshoot
+        laws = allowed(law, float(np.nanmax(limit)), t[-1])
+    if laws is None:
+        return times, None, f"{_LEAVES}, as does every law that the rows allow: no forecast can be given."
+    if leaves:
+        # The model is now that of the laws within the range: intervals are about its own smallest sum of squares.
+        limit = limit * laws.sse.min() / law.sse
+        laws = allowed(law, float(np.nanmax(limit)), t[-1])
+        value = laws.central(t)
+        said = (
+            f"{_LEAVES}: its band and its forecast are those of the laws that stay within {bottom:.3g} and {top:.3g}."
+        )
     low, high = laws.curve(t, limit)
+    low, high = np.minimum(low, value), np.maximum(high, value)  # to rounding
     noise = _row_noise(law, end, t, level)
     row_low, row_high = value - np.hypot(value - low, noise), value + np.hypot(high - value, noise)
-    bottom, top = p.limits
-    return times, Band(t + series.origin, value, low, high, np.maximum(row_low, bottom), np.minimum(row_high, top))
+    rows = np.maximum(row_low, bottom), np.minimum(row_high, top)
+    return times, Band(t + series.origin, value, low, high, *rows), said
 
 
 def _time_ceiling(law: Fit, name: str, level: float) -> float:

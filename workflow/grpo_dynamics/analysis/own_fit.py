@@ -17,6 +17,8 @@ from grpo_dynamics.runlog.log import RunLog
 FEWEST = 6  # rewards: the law's four parameters, and two more
 # The law with zeta >= 1 is left out: where it agrees with the law, the Akaike weights would count it twice.
 CURVES = tuple(name for name in STUDIED if name != "law_overdamped")
+REJECTED = "law does not fit"  # a reason beyond the study's own, whose table leaves the choice of curve to the weights
+MOST_AICC = 10.0  # by which a rival may be better, allowing for autocorrelation: odds of 150 to 1 against the law
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,10 @@ class Curve:
     ----------
     r2, r2_forecast : float
         R^2 on the run; and on the rest of it, of the curve fitted to its first part alone (NaN where too short).
-    aicc, weight : float
+    aicc : float
         NaN where there are too few rows.
+    weight : float
+        Akaike weight, with differences in AICc times `OwnFit.independent`, for the noise's autocorrelation.
     f_p, f_p_effective : float
         p-value of the F-test against the exponential, with rows taken as independent and with their autocorrelation;
         of the law only, else NaN.
@@ -62,18 +66,22 @@ class OwnFit:
     identifiable : bool
         Whether plateau and rate can be read from the run.
     reason, explanation : str
-        Why not, in a word of `tables_fits.REASONS` and in a sentence; empty where they can.
+        Why not, in a word of `tables_fits.REASONS` or `REJECTED` and in a sentence; empty where they can.
     estimates : dict
-        R_0, R_inf, w0 and zeta of the law, with profile intervals; empty where nothing was fitted.
+        R_0, R_inf, w0 and zeta of the law, with profile intervals unless the law is rejected; empty where nothing was
+        fitted.
     times : dict
         slow_start_end, inflection and plateau_start (95 % of the way covered): optimiser steps made, with profile
-        intervals.
+        intervals; empty where the law is rejected.
     covered : float
-        Share of the fitted way from R_0 to R_inf that the law has covered at the last row.
+        Share of the fitted way from R_0 to R_inf that the law has covered at the last row; NaN where it is rejected.
     curves : tuple of Curve
         The law and its rivals, best AICc first.
     autocorrelation, n_effective : float
         Lag-1 autocorrelation of the law's residuals, and the independent rows that it leaves.
+    independent : float
+        Share of the rows that is left as independent by the residuals of the curve with the best AICc: another curve's
+        lack of fit would pass for autocorrelation.
     band : Band or None
         None where no interval can be had.
     heldout : (t, y)
@@ -94,6 +102,7 @@ class OwnFit:
     curves: tuple[Curve, ...] = ()
     autocorrelation: float = NAN
     n_effective: float = NAN
+    independent: float = NAN
     band: Band | None = None
     heldout: tuple[np.ndarray, np.ndarray] = (np.empty(0), np.empty(0))
     notes: tuple[str, ...] = ()
@@ -141,25 +150,37 @@ def fit_own(log: RunLog, options: dict) -> OwnFit:
         )
         law = _fit("law", series)
         found = {name: law if name == "law" else _fit(name, series) for name in CURVES}
+        curves, independent = _compare(found, options)
         return OwnFit(
             **common, identifiable=False, reason="too short", explanation=said, notes=notes,
             estimates={name: Estimate(law.estimates[name]) for name in PARAMETERS},
-            covered=_covered(law), curves=_compare(found, options), autocorrelation=law.autocorrelation,
+            covered=_covered(law), curves=curves, autocorrelation=law.autocorrelation, independent=independent,
         )  # fmt: skip
     law, single, profiles, reason = identify(series.last, y, options, series.limits, series.width)
     found = {name: {"law": law, "exponential": single}.get(name) or _fit(name, series) for name in CURVES}
+    curves, independent = _compare(found, options)
+    common |= {
+        "curves": curves, "autocorrelation": law.autocorrelation, "n_effective": law.n_effective,
+        "independent": independent,
+    }  # fmt: skip
+    if reason in ("", "plateau not reached") and _advantage(curves) * independent > MOST_AICC:
+        return OwnFit(
+            **common, identifiable=False, reason=REJECTED, explanation=_rejection(curves, independent), notes=notes,
+            estimates={name: Estimate(law.estimates[name]) for name in PARAMETERS},
+        )  # fmt: skip
     estimates = {name: Estimate(law.estimates[name], *profiles[name]) for name in PARAMETERS}
-    times, band = times_and_band(law, series, common["level"], reason not in ("no trend", "no independent points"))
-    if band is None:
-        notes += ("No independent point carries the law's value, so that no band can be given.",)
-    elif reason:
+    times, band, said = times_and_band(
+        law, series, common["level"], reason not in ("no trend", "no independent points")
+    )
+    if said:
+        notes += (said,)
+    if band is not None and reason:
         notes += ("The band holds all laws that the rows allow; another curve may go elsewhere.",)
     if law.at_bound:
         notes += (f"At a bound of the search: {', '.join(law.at_bound)} of the law.",)
     return OwnFit(
         **common, identifiable=reason == "", reason=reason, explanation=explain(reason, law, estimates["R_inf"]),
-        estimates=estimates, times=times, covered=_covered(law), curves=_compare(found, options),
-        autocorrelation=law.autocorrelation, n_effective=law.n_effective, band=band, notes=notes,
+        estimates=estimates, times=times, covered=_covered(law), band=band, notes=notes,
     )  # fmt: skip
 
 
@@ -175,11 +196,13 @@ def _covered(law: Fit) -> float:
     return 1 - max(left, float(np.exp(-zeta * w0 * last)) if zeta < 1 else 0.0)
 
 
-def _compare(found: dict[str, Fit], options: dict) -> tuple[Curve, ...]:
-    """The curves, best AICc first, with Akaike weights over those that have one."""
+def _compare(found: dict[str, Fit], options: dict) -> tuple[tuple[Curve, ...], float]:
+    """The curves, best AICc first, with Akaike weights over those that have one, and `OwnFit.independent`."""
     rows = [describe(one, options) for one in found.values()]
     aicc = np.array([row["aicc"] for row in rows])
-    likelihood = np.exp(-(aicc - np.nanmin(aicc)) / 2) if np.isfinite(aicc).any() else aicc
+    best = list(found.values())[int(np.argmin(np.nan_to_num(aicc, nan=np.inf)))]
+    independent = min(best.n_effective / len(best.problem.y), 1.0)
+    likelihood = np.exp(-(aicc - np.nanmin(aicc)) * independent / 2) if np.isfinite(aicc).any() else aicc
     weight = likelihood / np.nansum(likelihood)
     curves = []
     for (name, one), row, share in zip(found.items(), rows, weight, strict=True):
@@ -197,7 +220,21 @@ def _compare(found: dict[str, Fit], options: dict) -> tuple[Curve, ...]:
                 at_bound=row["at_bound"],
             )
         )
-    return tuple(sorted(curves, key=lambda one: np.nan_to_num(one.aicc, nan=np.inf)))
+    return tuple(sorted(curves, key=lambda one: np.nan_to_num(one.aicc, nan=np.inf))), independent
+
+
+def _advantage(curves: tuple[Curve, ...]) -> float:
+    """By how much the best curve's AICc is below the law's."""
+    return next(one.aicc for one in curves if one.name == "law") - curves[0].aicc
+
+
+def _rejection(curves: tuple[Curve, ...], independent: float) -> str:
+    law, rival, lower = next(one for one in curves if one.name == "law"), curves[0], _advantage(curves)
+    return (
+        f"The law does not fit: the rival curve {rival.name} describes the rows far better (R^2 {rival.r2:.3f}, "
+        f"against {law.r2:.3f}; AICc lower by {lower:.0f}, which is {lower * independent:.0f} "
+        "allowing for autocorrelation), so that the law's plateau, times and forecast mean nothing here."
+    )
 
 
 def explain(reason: str, law: Fit, R_inf: Estimate) -> str:

@@ -4,6 +4,11 @@ A value that the law gives, such as R(t) at a step after the last row, is allowe
 residual sum of squares within the F quantile of the smallest, as for the parameters (analysis.profile). The laws are
 those of a grid of (k, zeta), refined around the allowed ones; at each, R_0 and R_inf enter linearly, so that the
 extremes of R(t) over them are those of a linear function over an ellipse within the reward's range, in closed form.
+
+Below zeta = 1 the law overshoots R_inf: where phi has its smallest value q < 0, R = E = R_0 q + R_inf (1 - q). A law
+that is to stay in the range until a given time has R_0 and E in it, q being phi's smallest value until then, and R_inf
+lies between them. In R_0 and E it is R = R_0 psi + E (1 - psi) with 1 - psi = (1 - phi) / (1 - q), so that all else is
+as without overshoot (q = 0).
 """
 
 from __future__ import annotations
@@ -78,11 +83,15 @@ class Allowed:
     logs : (m, 2) ndarray
         log k and log zeta; the first law is the fit's own.
     sse : (m,) ndarray
-        Smallest residual sum of squares, over R_0 and R_inf within the reward's range.
+        Smallest residual sum of squares, over R_0 and E within the reward's range.
     free_sse, levels : (m,), (m, 2) ndarray
-        The same, and its R_0 and R_inf, without that range.
+        The same, and its R_0 and E, without that range.
     gram : (m, 3) ndarray
-        Of the law's two columns phi and 1 - phi at the rows: phi.phi, phi.(1 - phi) and (1 - phi).(1 - phi).
+        Of the law's two columns psi and 1 - psi at the rows: psi.psi, psi.(1 - psi) and (1 - psi).(1 - psi).
+    best : (m, 2) ndarray
+        R_0 and E of `sse`.
+    until : float
+        Time until which the laws stay in the range; 0 where R_0 and R_inf alone have to.
     """
 
     fit: Fit
@@ -91,6 +100,8 @@ class Allowed:
     free_sse: np.ndarray
     levels: np.ndarray
     gram: np.ndarray
+    best: np.ndarray
+    until: float
 
     @property
     def w0(self) -> np.ndarray:
@@ -100,16 +111,27 @@ class Allowed:
     def zeta(self) -> np.ndarray:
         return np.exp(self.logs[:, 1])
 
+    def _psi(self, t: np.ndarray) -> np.ndarray:
+        """psi of every law (m, T) at times `t`."""
+        q = np.array([_lowest(w0, zeta, self.until) for w0, zeta in zip(self.w0, self.zeta, strict=True)])[:, None]
+        return 1 - (1 - law.phi(t, self.w0[:, None], self.zeta[:, None])) / (1 - q)
+
+    def central(self, t: np.ndarray) -> np.ndarray:
+        """R(t) of the law with the smallest sum of squares."""
+        at = int(np.argmin(self.sse))
+        psi = self._psi(t)[at]
+        return self.best[at, 0] * psi + self.best[at, 1] * (1 - psi)
+
     def curve(self, t: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest R(t) of the laws whose sum of squares is at most `limit` (T,), at times `t` (T,)."""
-        phi = law.phi(t, self.w0[:, None], self.zeta[:, None])
+        psi = self._psi(t)
         a, b, c = (column[:, None] for column in self.gram.T)
         start, end = (column[:, None] for column in self.levels.T)
         room = limit - self.free_sse[:, None]
         low, high = self.fit.problem.limits
-        smallest = largest = self.fit.curve(t)
-        for R_0, R_inf, possible in _candidates(phi, a, b, c, start, end, room, low, high):
-            value = R_0 * phi + R_inf * (1 - phi)
+        smallest = largest = self.central(t)
+        for R_0, E, possible in _candidates(psi, a, b, c, start, end, room, low, high):
+            value = R_0 * psi + E * (1 - psi)
             smallest = np.minimum(smallest, np.where(possible, value, np.inf).min(axis=0))
             largest = np.maximum(largest, np.where(possible, value, -np.inf).max(axis=0))
         given = np.isfinite(limit)
@@ -178,7 +200,18 @@ def _candidates(phi, a, b, c, start, end, room, low, high) -> list[tuple[np.ndar
     return found
 
 
-def allowed(fit: Fit, limit: float) -> Allowed:
+def _lowest(w0: float, zeta: float, until: float) -> float:
+    """Smallest phi until a time, or 0 where that is above it: the first swing's, if it is over by then."""
+    if zeta >= 1 or until <= 0:
+        return 0.0
+    root = np.sqrt(1 - zeta**2)
+    turn = np.pi / (w0 * root)
+    if turn <= until:
+        return float(-np.exp(-np.pi * zeta / root))
+    return min(float(law.phi(until, w0, zeta)), 0.0)
+
+
+def allowed(fit: Fit, limit: float, until: float = 0.0) -> Allowed | None:
     """The laws whose sum of squares is at most `limit`, on a grid that is refined around them.
 
     Parameters
@@ -187,6 +220,13 @@ def allowed(fit: Fit, limit: float) -> Allowed:
         Of the curve law.
     limit : float
         From `ceiling`.
+    until : float
+        Time until which the laws have to stay in the reward's range; by default R_0 and R_inf alone have to.
+
+    Returns
+    -------
+    Allowed or None
+        None where no law remains.
     """
     p = fit.problem
     lower, upper, own = p.lower[2:], p.upper[2:], fit.u[2:]
@@ -194,14 +234,15 @@ def allowed(fit: Fit, limit: float) -> Allowed:
     value, slope = np.empty(len(p.t)), np.empty((len(p.t), 4))
 
     def look(logs: np.ndarray) -> np.ndarray:
-        """log k, log zeta, smallest sum of squares within the range, without it, its R_0 and R_inf, and the gram."""
+        """log k, log zeta, smallest sum of squares within the range, without it, its levels, gram, levels within."""
         kernels.evaluate(p.code, np.array([1.0, 0.0, *logs]), p.t, p.width, *p.limits, value, slope)
-        phi, rest = slope[:, 0], slope[:, 1]
-        gram = phi @ phi, phi @ rest, rest @ rest
-        best = kernels.project(phi, p.y, *p.limits, False, False, 0.0, 0.0)
-        free = kernels.project(phi, p.y, -np.inf, np.inf, False, False, *best)
-        sse = [float(np.sum((p.y - R_0 * phi - R_inf * rest) ** 2)) for R_0, R_inf in (best, free)]
-        return np.array([*logs, *sse, *free, *gram])
+        rest = slope[:, 1] / (1 - _lowest(2 * np.exp(logs.sum()), np.exp(logs[1]), until))
+        psi = 1 - rest
+        gram = psi @ psi, psi @ rest, rest @ rest
+        best = kernels.project(psi, p.y, *p.limits, False, False, 0.0, 0.0)
+        free = kernels.project(psi, p.y, -np.inf, np.inf, False, False, *best)
+        sse = [float(np.sum((p.y - R_0 * psi - E * rest) ** 2)) for R_0, E in (best, free)]
+        return np.array([*logs, *sse, *free, *gram, *best])
 
     def grid(side: int) -> np.ndarray:
         axes = [np.linspace(low, high, side) for low, high in zip(box_low, box_high, strict=True)]
@@ -221,4 +262,6 @@ def allowed(fit: Fit, limit: float) -> Allowed:
             break
     found += list(grid(_FINE))
     table = np.array(found)
-    return Allowed(fit, table[:, :2], table[:, 2], table[:, 3], table[:, 4:6], table[:, 6:9])
+    if table[:, 2].min() > limit:
+        return None
+    return Allowed(fit, table[:, :2], table[:, 2], table[:, 3], table[:, 4:6], table[:, 6:9], table[:, 9:], until)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from grpo_dynamics.analysis.diagnosis import Diagnosis
 from grpo_dynamics.analysis.own_band import number, span
-from grpo_dynamics.analysis.own_fit import OwnFit
+from grpo_dynamics.analysis.own_fit import REJECTED, OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
 from grpo_dynamics.analysis.own_reach import SCHEDULES
 from grpo_dynamics.reports.findings import (
@@ -131,7 +131,7 @@ def _fit(console: Console, fit: OwnFit) -> None:
     if fit.estimates:
         table = _table("", f"estimate [{100 * fit.level:g} % interval]", "")
         for name, one in {**fit.estimates, **fit.times}.items():
-            known = fit.identifiable or name != "R_inf"
+            known = fit.identifiable or not (name == "R_inf" or fit.reason == REJECTED)
             table.add_row(
                 name, span(one), ABOUT[name].format(unit=fit.time_unit) + ("" if known else ", not to be read as such")
             )
@@ -144,6 +144,11 @@ def _fit(console: Console, fit: OwnFit) -> None:
                 one.name, number(one.r2), number(one.r2_forecast), aicc, number(one.weight), one.at_bound or ""
             )
         console.print(table)
+        if np.isfinite(fit.independent) and fit.independent < 1:
+            console.print(
+                f"Weights allow for autocorrelation: differences in AICc count by {fit.independent:.2g}, the share of "
+                "the rows that is left as independent."
+            )
         law = next(one for one in fit.curves if one.name == "law")
         if np.isfinite(law.f_p_effective):
             console.print(
