@@ -279,3 +279,29 @@ def test_missing_files_and_empty_folders(tmp_path):
         read(tmp_path / "nothing.json")
     with pytest.raises(InputError, match="found no log in the folder"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stated", "K_ref"),
+    [
+        ({"steps_per_generation": 8, "gradient_accumulation_steps": 2}, 4.0),  # num_iterations is 1 by default
+        ({"steps_per_generation": 8, "gradient_accumulation_steps": 2, "num_iterations": 3}, 12.0),
+        ({"gradient_accumulation_steps": 2}, None),
+        ({"a": {"num_iterations": 1}, "b": {"num_iterations": 2}, "steps_per_generation": 8,
+          "gradient_accumulation_steps": 2}, None),
+    ],
+)  # fmt: skip
+def test_K_ref_of_TRL(tmp_path, stated, K_ref):
+    (run,) = read_text(tmp_path, state(trl_rows("2025")) | {"config": stated})
+    assert run.settings.get("K_ref") == K_ref
+
+
+@pytest.mark.parametrize(("epochs", "K_ref"), [("", 4.0), (" actor_rollout_ref.actor.ppo_epochs=2", 8.0)])
+def test_a_launch_line_of_verl_has_the_settings(tmp_path, epochs, K_ref):
+    launch = (
+        "python3 -m verl.trainer.main_ppo data.train_batch_size=1024 actor_rollout_ref.rollout.n=8 "
+        f"actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.actor.optim.lr=1e-6{epochs}"
+    )
+    rows = [f"step:{n} - critic/score/mean:0.{n} - actor/grad_norm:0.3" for n in range(1, 5)]
+    (run,) = read_text(tmp_path, "\n".join([launch, *rows]))
+    assert (run.G, run.settings) == (8, {"eta": 1e-6, "K_ref": K_ref, "prompts": 1024.0})

@@ -24,11 +24,13 @@ NAMES: dict[str, tuple[str, ...]] = {
     "trl_version": ("trl_version",),
 }  # fmt: skip
 WORDS = ("loss_type", "scale_rewards", "trl_version")
-OTHERS = ("gradient_accumulation_steps", "steps_per_generation", "ppo_epochs", "ppo_mini_batch_size")
+OTHERS = (
+    "gradient_accumulation_steps", "steps_per_generation", "ppo_epochs", "ppo_mini_batch_size", "data.train_batch_size",
+)  # fmt: skip
 
 _ENDINGS = sorted({key for keys in NAMES.values() for key in keys if len(key) > 3} | set(OTHERS), key=len, reverse=True)
 STATED = re.compile(
-    rf"(?<![\w-])(?:[\w.]{{0,100}}\.)?({'|'.join(re.escape(key) for key in _ENDINGS)})['\"]?\s*[=:]\s*"
+    rf"(?<![\w-])((?:[\w.]{{0,100}}\.)?(?:{'|'.join(re.escape(key) for key in _ENDINGS)}))['\"]?\s*[=:]\s*"
     r"(['\"]?[\w.+-]{1,40}['\"]?)",
     re.IGNORECASE,
 )
@@ -91,8 +93,11 @@ def _list(values: set) -> str:
 
 
 def _updates(stated: dict[str, object], found: dict[str, float | str]) -> dict[str, float]:
-    """TRL: updates made on one sampling = num_iterations x steps_per_generation / gradient_accumulation_steps."""
-    iterations = found.get("K_ref")
+    """TRL: updates made on one sampling = num_iterations x steps_per_generation / gradient_accumulation_steps.
+
+    num_iterations is 1 where it is not stated, as is TRL's default.
+    """
+    iterations = found.get("K_ref", None if _ending(stated, "num_iterations") else 1.0)
     per_generation = _number(stated, "steps_per_generation")
     accumulated = _number(stated, "gradient_accumulation_steps")
     if not isinstance(iterations, float) or not per_generation or not accumulated:
@@ -101,7 +106,10 @@ def _updates(stated: dict[str, object], found: dict[str, float | str]) -> dict[s
 
 
 def _verl(stated: dict[str, object]) -> dict[str, float]:
-    """verl: the actor's settings; updates per sampling = ppo_epochs x train_batch_size / ppo_mini_batch_size."""
+    """verl: the actor's settings; updates per sampling = ppo_epochs x train_batch_size / ppo_mini_batch_size.
+
+    ppo_epochs is 1 where it is not stated, as is verl's default.
+    """
     actor = {key: value for key, value in stated.items() if key.startswith("actor_rollout_ref.actor.")}
     found = {}
     rate = _number(actor, "optim.lr")
@@ -113,7 +121,7 @@ def _verl(stated: dict[str, object]) -> dict[str, float]:
             found["beta"] = beta
     batch = _number(stated, "data.train_batch_size")
     mini = _number(actor, "ppo_mini_batch_size")
-    epochs = _number(actor, "ppo_epochs")
+    epochs = _number(actor, "ppo_epochs") if _ending(actor, "ppo_epochs") else 1.0
     if batch and mini and epochs:
         found["K_ref"] = epochs * max(batch / mini, 1.0)
     if batch and batch > 0:
