@@ -19,6 +19,7 @@ from grpo_dynamics.analysis.own_fit import fit_own
 from grpo_dynamics.analysis.own_series import reward_series
 from grpo_dynamics.analysis.profile import profile_interval
 from grpo_dynamics.analysis.profile_band import allowed, ceiling, noise_along
+from grpo_dynamics.runlog.log import Mapped
 from grpo_dynamics.runlog.read import read
 from grpo_dynamics.theory.law import phases, three_phase
 
@@ -288,6 +289,14 @@ def test_rows_without_steps_are_counted_and_said(tmp_path):
     assert found.time_unit == "row"
     assert fit_own(own_log(rewards(steps=5), axis="optimiser steps, 1 per row"), OPTIONS).time_unit == "step"
     assert any("times count its rows" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("stated", "unit"), [({"K_ref": 4.0}, "rollout"), ({}, "rollout"), ({"K_ref": 1.0}, "step")])
+def test_verl_s_steps_are_rollouts(stated, unit):
+    log = replace(own_log(rewards(steps=7), settings=stated), mapping=(Mapped("reward", "critic/score/mean"),))
+    found = fit_own(log, OPTIONS)
+    assert found.time_unit == unit
+    assert any("times count rollouts" in note for note in found.notes) == (unit == "rollout")
 
 
 def test_held_out_rewards_come_along():

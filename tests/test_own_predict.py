@@ -13,6 +13,7 @@ from grpo_dynamics.analysis.own_predict import predict
 from grpo_dynamics.analysis.own_reach import SEARCHED
 from grpo_dynamics.analysis.predict import Law, at_group_size
 from grpo_dynamics.command import InputError
+from grpo_dynamics.runlog.log import Mapped
 from grpo_dynamics.theory import lag, oscillator, thresholds
 
 OPTIONS = CONFIG["analysis"] | {"fit_replicates": 60}  # fewer, for speed
@@ -184,6 +185,41 @@ def test_what_the_log_states_is_taken():
     assert found.setting == found.calibration.setting
     assert (found.setting.eta, found.setting.mu, found.setting.K_ref, found.setting.G) == (5e-6, 0.5, 1, 4)
     assert found.assumed == ("K_ref = 0.5 in the log is taken as 1.",)
+
+
+def verl(log, **settings):
+    """The same as verl logs it: its steps are rollouts."""
+    return replace(log, mapping=(Mapped("reward", "critic/score/mean"),), settings={"mu": MU} | settings)
+
+
+def every_fourth(**settings):
+    """A run that follows the closed form at K_ref = 4, of whose steps every fourth is logged: at its own number."""
+    p = Law(A, MU, 4, 0.2, 0.6).reward(np.arange(0.0, 1600, 4))
+    y = np.random.default_rng(0).binomial(96, p) / 96
+    common = {"learning_rate": np.full(400, ETA), "settings": {"mu": MU} | settings, "G": 8}
+    return own_log(y, np.arange(1.0, 1601, 4), **common), own_log(y, **common)
+
+
+def test_verl_s_rollouts_are_counted_in_optimiser_steps():
+    """Rollouts 1, 2, 3, ... of four optimiser steps give what the steps 1, 5, 9, ... of another log give."""
+    steps, rollouts = every_fourth(K_ref=4)
+    expected, found = predict(OPTIONS, steps), predict(OPTIONS, verl(rollouts, K_ref=4.0))
+    assert found.K.low <= K <= found.K.high
+    assert found.K.value == pytest.approx(expected.K.value)
+    assert (found.zeta, found.regime) == (pytest.approx(expected.zeta), expected.regime)
+    assert found.trajectories[0].plateau_start == pytest.approx(expected.trajectories[0].plateau_start)
+    np.testing.assert_allclose(found.calibration.t, np.arange(0.0, 1600, 4))
+    assert found.calibration.time_unit == "step"
+    assert any("rollouts, with K_ref = 4 optimiser steps on each" in text for text in found.assumed)
+    asked = predict(OPTIONS, verl(rollouts), K_ref=4)
+    assert asked.K.value == found.K.value
+
+
+def test_verl_s_rollouts_of_unknown_length_are_said_to_be_the_unit_of_K():
+    found = predict(OPTIONS, verl(every_fourth()[1]))
+    assert found.calibration.time_unit == "rollout"
+    np.testing.assert_array_equal(found.calibration.t, np.arange(400.0))
+    assert any("K is per rollout" in text for text in found.caveats)
 
 
 def test_a_changing_learning_rate_is_said():

@@ -50,7 +50,9 @@ class Calibration:
     binary : bool
         Whether that is [0, 1], as the two-arm bandit has it.
     t, y : (n,) ndarray
-        The rows: steps and raw rewards.
+        The rows: time and raw rewards.
+    time_unit : {"step", "rollout", "row"}
+        Of `t`, and of K. step: optimiser steps, also for a log that counts rollouts, if K_ref is known.
     caveats : tuple of str
     """
 
@@ -66,6 +68,7 @@ class Calibration:
     binary: bool
     t: np.ndarray
     y: np.ndarray
+    time_unit: str
     caveats: tuple[str, ...]
 
 
@@ -103,8 +106,17 @@ def calibrate_log(log: RunLog, asked: Setting, options: dict, seed: int) -> tupl
     own = fit_own(log, options)
     series = own.series
     t, (low, high) = series.t - series.origin, series.limits
+    unit = own.time_unit
+    if unit == "rollout" and (asked.K_ref is not None or log.settings.get("K_ref") is not None):
+        t, unit = t * setting.K_ref, "step"
+        assumed.append(
+            f"verl's steps are rollouts, with K_ref = {setting.K_ref} optimiser steps on each: time counts optimiser "
+            f"steps, {setting.K_ref} (step - 1)."
+        )
     binary = log.reward_range == (0.0, 1.0)
-    common = {"setting": setting, "limits": series.limits, "binary": binary, "t": t, "y": series.y}
+    common = {
+        "setting": setting, "limits": series.limits, "binary": binary, "t": t, "y": series.y, "time_unit": unit
+    }  # fmt: skip
     if not own.identifiable:
         nothing = Estimate()
         reason = f"K cannot be read from this run. {own.explanation}"
@@ -123,7 +135,7 @@ def calibrate_log(log: RunLog, asked: Setting, options: dict, seed: int) -> tupl
         **common, law=found, reason="",
         K=Estimate(*(x / setting.eta for x in (found.a, known["a_low"], known["a_high"]))),
         p_star=Estimate(*(low + (high - low) * x for x in (found.p_star, known["p_star_low"], known["p_star_high"]))),
-        R_0=low + (high - low) * found.R_0, r2=r2, r2_free=free.r2, caveats=_caveats(log, own, found, r2, free.r2),
+        R_0=low + (high - low) * found.R_0, r2=r2, r2_free=free.r2, caveats=_caveats(log, own, found, unit, r2, free.r2),
     ), assumed  # fmt: skip
 
 
@@ -158,7 +170,7 @@ def _own_setting(log: RunLog, asked: Setting) -> tuple[Setting, list[str]]:
     return Setting(eta, float(mu), int(np.ceil(K_ref)), log.G), assumed
 
 
-def _caveats(log: RunLog, own: OwnFit, found: Law, r2: float, r2_free: float) -> tuple[str, ...]:
+def _caveats(log: RunLog, own: OwnFit, found: Law, unit: str, r2: float, r2_free: float) -> tuple[str, ...]:
     said = ["K's interval is a moving-block bootstrap that takes the closed form and the other settings as given."]
     rates = log.table["learning_rate"].dropna()
     rates = rates[rates > 0]
@@ -174,8 +186,13 @@ def _caveats(log: RunLog, own: OwnFit, found: Law, r2: float, r2_free: float) ->
             f"[{free.low:.3g}, {free.high:.3g}]: the theory does not describe this run's shape "
             f"(R^2 {r2:.3f}, free {r2_free:.3f})."
         )
-    if own.time_unit == "row":
+    if unit == "row":
         said.append("The log has no steps: K is per row, not per optimiser step.")
+    if unit == "rollout":
+        said.append(
+            "verl's steps are rollouts, and how many optimiser steps it makes on each is not known: time counts "
+            "rollouts, and K is per rollout. Give their number with --K-ref."
+        )
     if own.series.origin > 0:
         said.append("The log begins long after the start of training: time counts from its first row.")
     return tuple(said)

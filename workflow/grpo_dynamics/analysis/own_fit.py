@@ -9,7 +9,7 @@ import numpy as np
 from grpo_dynamics.analysis.fit_table import PARAMETERS, describe, identify, nested_tests
 from grpo_dynamics.analysis.fits import Fit, fit
 from grpo_dynamics.analysis.own_band import NAN, Band, Estimate, times_and_band
-from grpo_dynamics.analysis.own_series import Series, counts_rows, reward_series
+from grpo_dynamics.analysis.own_series import Series, reward_series, time_unit
 from grpo_dynamics.analysis.problem import curve
 from grpo_dynamics.analysis.tables_fits import CURVES as STUDIED
 from grpo_dynamics.runlog.log import RunLog
@@ -57,8 +57,9 @@ class OwnFit:
 
     Attributes
     ----------
-    time_unit : {"step", "row"}
-        row: the log has no steps, so that all times count its rows.
+    time_unit : {"step", "rollout", "row"}
+        Of all times, also of those that are called optimiser steps below. rollout: the log is verl's, which makes
+        K_ref optimiser steps on each. row: the log has no steps.
     level : float
         Of all intervals.
     series : Series
@@ -130,10 +131,14 @@ def fit_own(log: RunLog, options: dict) -> OwnFit:
     series = reward_series(log)
     measured = log.table[log.table["heldout_reward"].notna()]
     heldout = measured["step"].to_numpy(float), measured["heldout_reward"].to_numpy(float)
-    unit = "row" if counts_rows(log) else "step"
+    unit = time_unit(log)
     notes = series.notes
     if unit == "row":
         notes += ("The log has no steps: times count its rows.",)
+    elif unit == "rollout":
+        K_ref = log.settings.get("K_ref")
+        each = f"{K_ref:g} optimiser steps" if K_ref else "an unknown number of optimiser steps"
+        notes += (f"verl's steps are rollouts, with {each} on each: times count rollouts.",)
     common = {"time_unit": unit, "level": 1 - options["alpha"], "series": series, "heldout": heldout}
     n, y = len(series.y), series.y
     least = options["min_points"]

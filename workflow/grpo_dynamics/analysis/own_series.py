@@ -39,9 +39,15 @@ class Series:
         return self.t + (self.width - 1) / 2 - self.origin
 
 
-def counts_rows(log: RunLog) -> bool:
-    """Whether the log has no optimiser steps, so that its times are row numbers: in the reader's words for the axis."""
-    return "number of the row" in log.axis
+def time_unit(log: RunLog) -> str:
+    """What the log's steps count: row (of a log without steps), rollout or (optimiser) step.
+
+    verl, known by the names of its numbers, counts rollouts, on each of which it makes K_ref optimiser steps.
+    """
+    if "number of the row" in log.axis:  # the reader's words
+        return "row"
+    verl = any(one.key.startswith(("critic/", "actor/")) for one in log.mapping)
+    return "rollout" if verl and log.settings.get("K_ref") != 1 else "step"
 
 
 def reward_series(log: RunLog) -> Series:

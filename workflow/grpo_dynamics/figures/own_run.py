@@ -14,7 +14,7 @@ from grpo_dynamics.analysis.own_band import span
 from grpo_dynamics.analysis.own_fit import OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
 from grpo_dynamics.analysis.own_reach import SCHEDULES
-from grpo_dynamics.analysis.own_series import counts_rows
+from grpo_dynamics.analysis.own_series import time_unit
 from grpo_dynamics.figures import style
 from grpo_dynamics.figures.own_looks import FIRED, Onset, label, onsets
 from grpo_dynamics.runlog.log import RunLog
@@ -40,6 +40,8 @@ PANELS = {  # columns of OWN_LOG that diagnoses rest on, and their names
 }
 _HELDOUT = {"linestyle": "none", "marker": "s", "markerfacecolor": "white"}
 LOGARITHMIC = ("grad_norm", "ratio_max")
+MADE = {"step": "optimiser steps made", "rollout": "rollout steps made", "row": "row of the log"}
+LOGGED = {"step": "optimiser step", "rollout": "rollout step", "row": "row of the log"}
 
 
 def fit_figure(log: RunLog, own_fit: OwnFit, diagnoses: Sequence[Onset] = ()) -> Figure:
@@ -65,7 +67,7 @@ def fit_figure(log: RunLog, own_fit: OwnFit, diagnoses: Sequence[Onset] = ()) ->
         if own_fit.identifiable:
             _plateau_and_phases(axes, own_fit)
         onsets(axes, diagnoses)
-        axes.set_xlabel("row of the log" if own_fit.time_unit == "row" else "optimiser steps made")
+        axes.set_xlabel(MADE[own_fit.time_unit])
         axes.set_ylabel("reward")
         axes.set_title(log.name, loc="left")
         figure.legend(loc="outside right upper")
@@ -172,7 +174,7 @@ def diagnosis_figure(log: RunLog, diagnoses: Sequence[Onset]) -> Figure:
             axes.set_title(PANELS[name], loc="left")
             if index + columns >= len(shown):  # with no panel below it
                 axes.tick_params(labelbottom=True)
-                axes.set_xlabel("row of the log" if counts_rows(log) else "optimiser step")
+                axes.set_xlabel(LOGGED[time_unit(log)])
         for axes in grid.flat[len(shown) :]:
             axes.set_axis_off()
         text = "Raw rows; nothing is smoothed. Lines: onset of a warning (dashed) or of a critical finding (solid)."
@@ -217,7 +219,7 @@ def _trajectories(axes: Axes, forecast: Forecast) -> None:
         values = np.concatenate(seen)
         low, high = np.nanmin(values), np.nanmax(values)
         axes.set_ylim(low - 0.08 * (high - low), high + 0.08 * (high - low))
-    axes.set_xlabel("optimiser steps made")
+    axes.set_xlabel(MADE[forecast.calibration.time_unit if forecast.calibration else "step"])
     axes.set_ylabel(forecast.unit)
     axes.set_title("predicted reward" if forecast.trajectories else "no prediction: K is not known", loc="left")
 

@@ -172,8 +172,9 @@ def _forecast(console: Console, found: Forecast) -> None:
     values = {"eta": setting.eta, "mu": setting.mu, "K_ref": setting.K_ref, "G": setting.G}
     console.print("At " + ", ".join(f"{name} = {value:g}" for name, value in values.items() if value is not None) + ":")
     if not found.reason:
+        unit = found.calibration.time_unit if found.calibration else "step"
         console.print(
-            f"K = {span(found.K)}, a = eta K = {span(found.a)} per step, zeta = {number(found.zeta)}, "
+            f"K = {span(found.K)}, a = eta K = {span(found.a)} per {unit}, zeta = {number(found.zeta)}, "
             f"w0 = {number(found.w0)}."
         )
     table = _table("how samples age", "a", "eta [interval]", "times now", "largest K_ref")
