@@ -121,6 +121,13 @@ def test_fit_finds_the_plateau_and_predict_the_curvature(call, logs):
     assert forecast["a"]["value"] == pytest.approx(1e-6 * forecast["K"]["value"])
 
 
+def test_an_unstable_setting_is_headed_by_a_cross(call, tmp_path):
+    setting = ("--eta", "1e-6", "--K", "1e4", "--K-ref", 100000)
+    _, out, _ = call("predict", *setting, "--html", tmp_path / "page.html")
+    assert "✗ Unstable by the closed form" in out
+    assert "✗ Unstable by the closed form" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_predict_gives_the_thresholds_of_theory(call):
     """At K_ref = 1 and mu = 0.5 the closed form and the fixed lag lose stability at a = 1 - mu (theory, section 3)."""
     _, out, _ = call("predict", "--eta", "1e-6", "--K", "1e5", "--mu", 0.5, "--K-ref", 1, "--json")

@@ -13,7 +13,7 @@ from simulated_own import TRUTH, own_log, rewards
 
 from grpo_dynamics.analysis import own_fit
 from grpo_dynamics.analysis.calibration import simulate
-from grpo_dynamics.analysis.fit_table import fit_series
+from grpo_dynamics.analysis.fit_table import fit_series, identify
 from grpo_dynamics.analysis.fits import fit
 from grpo_dynamics.analysis.own_fit import fit_own
 from grpo_dynamics.analysis.own_series import reward_series
@@ -289,6 +289,31 @@ def test_rows_without_steps_are_counted_and_said(tmp_path):
     assert found.time_unit == "row"
     assert fit_own(own_log(rewards(steps=5), axis="optimiser steps, 1 per row"), OPTIONS).time_unit == "step"
     assert any("times count its rows" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        (np.linspace(1e-6, 0, 150), "eta falls within the run, from 1e-06 to 6.71e-09"),  # the last is 0
+        (np.minimum(np.linspace(1e-8, 2e-6, 150), 1e-6), ""),  # a warm-up alone
+        (np.full(150, 1e-6), ""),
+    ],
+)
+def test_a_decaying_learning_rate_is_said(rates, said):
+    notes = [note for note in fit_own(own_log(rewards(), learning_rate=rates), OPTIONS).notes if "eta" in note]
+    assert len(notes) == bool(said)
+    assert all(note.startswith(said) for note in notes)
+
+
+def test_a_plateau_whose_interval_is_wider_than_the_rise_is_none():
+    """A rise of 0.06, to a plateau that may be anything from there to above 0.5."""
+    y = rewards(60, seed=3, R_0=0.02, R_inf=0.07, w0=1 / 6, zeta=2)
+    found = fit_own(own_log(y), OPTIONS)
+    R_inf = found.estimates["R_inf"]
+    assert R_inf.high - R_inf.low > R_inf.value - found.estimates["R_0"].value
+    assert identify(found.series.last, found.series.y, OPTIONS)[3] == ""
+    assert found.reason == "plateau not reached"
+    assert "the run allows any between" in found.explanation
 
 
 @pytest.mark.parametrize(("stated", "unit"), [({"K_ref": 4.0}, "rollout"), ({}, "rollout"), ({"K_ref": 1.0}, "step")])

@@ -13,6 +13,7 @@ from grpo_dynamics.analysis.own_predict import predict
 from grpo_dynamics.analysis.own_reach import SEARCHED
 from grpo_dynamics.analysis.predict import Law, at_group_size
 from grpo_dynamics.command import InputError
+from grpo_dynamics.reports.findings import regime, standing
 from grpo_dynamics.runlog.log import Mapped
 from grpo_dynamics.theory import lag, oscillator, thresholds
 
@@ -237,6 +238,18 @@ def test_a_shape_that_the_theory_does_not_give_is_said(calibrated):
     assert not any("the theory does not describe" in text for text in calibrated.caveats)
 
 
+def test_a_theory_that_is_rejected_or_a_setting_that_is_unstable_gets_no_good_mark(calibrated):
+    assert standing(calibrated) == "ok"
+    assert regime(calibrated).startswith("Underdamped by the closed form")
+    odd = predict(OPTIONS, own_log(rewards(300, zeta=1.0, w0=0.04, completions=5000), learning_rate=np.full(300, ETA)))
+    assert standing(odd) == "warning"
+    assert regime(odd).startswith("The theory does not describe this run's shape, so that this need not hold. Over")
+    unstable = predict(OPTIONS, eta=1e-6, K=1e4, K_ref=100000)
+    assert standing(unstable) == "critical"
+    assert regime(unstable).startswith("Unstable by the closed form")
+    assert standing(predict(OPTIONS, run(a=1e-4, steps=150))) == "not assessable"
+
+
 def test_another_unit_of_the_reward_leaves_K_and_stretches_p_star(calibrated):
     log = run()
     table = log.table.assign(reward=10 * log.table["reward"] - 5)
@@ -255,6 +268,9 @@ def test_another_unit_of_the_reward_leaves_K_and_stretches_p_star(calibrated):
         ({"K": 1.0}, "eta: found none, expected a learning rate beside K"),
         ({"eta": -1.0, "K": 1.0}, "eta: found -1, expected a finite number above 0"),
         ({"eta": 0.1, "K": float("nan")}, "K: found nan, expected a finite number above 0"),
+        ({"eta": 1e300, "K": 1e300}, "eta K: found 1e+300 x 1e+300, expected a product from 1e-50 to 1e+50"),
+        ({"eta": 1e-300, "K": 1e-300}, "eta K: found 1e-300 x 1e-300, expected a product from 1e-50 to 1e+50"),
+        ({"eta": 1.0, "K": 1.0, "other_etas": (1e60,)}, "eta K: found 1e+60 x 1, expected a product"),
         ({"eta": 0.1, "K": 1.0, "mu": 1.0}, "mu: found 1, expected 0 <= mu < 1"),
         ({"eta": 0.1, "K": 1.0, "K_ref": 0}, "K_ref: found 0, expected an integer of 1 or more"),
         ({"eta": 0.1, "K": 1.0, "K_ref": 1.5}, "K_ref: found 1.5, expected an integer of 1 or more"),

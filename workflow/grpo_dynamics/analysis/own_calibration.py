@@ -9,6 +9,7 @@ import numpy as np
 from grpo_dynamics.analysis.intervals import r_squared
 from grpo_dynamics.analysis.own_band import NAN, Estimate
 from grpo_dynamics.analysis.own_fit import OwnFit, fit_own
+from grpo_dynamics.analysis.own_series import changes, learning_rates
 from grpo_dynamics.analysis.predict import Law, calibrate, spread
 from grpo_dynamics.command import InputError
 from grpo_dynamics.runlog.log import RunLog
@@ -53,6 +54,9 @@ class Calibration:
         The rows: time and raw rewards.
     time_unit : {"step", "rollout", "row"}
         Of `t`, and of K. step: optimiser steps, also for a log that counts rollouts, if K_ref is known.
+    described : bool
+        Whether the closed form's zeta lies within the interval of that of the law with w0 and zeta free: else the
+        theory does not describe this run's shape.
     caveats : tuple of str
     """
 
@@ -69,6 +73,7 @@ class Calibration:
     t: np.ndarray
     y: np.ndarray
     time_unit: str
+    described: bool
     caveats: tuple[str, ...]
 
 
@@ -121,7 +126,16 @@ def calibrate_log(log: RunLog, asked: Setting, options: dict, seed: int) -> tupl
         nothing = Estimate()
         reason = f"K cannot be read from this run. {own.explanation}"
         return Calibration(
-            **common, law=None, reason=reason, K=nothing, p_star=nothing, R_0=NAN, r2=NAN, r2_free=NAN, caveats=()
+            **common,
+            law=None,
+            reason=reason,
+            K=nothing,
+            p_star=nothing,
+            R_0=NAN,
+            r2=NAN,
+            r2_free=NAN,
+            described=False,
+            caveats=(),
         ), assumed
     share = (series.y - low) / (high - low)
     found = calibrate(t, share, setting.mu, setting.K_ref)
@@ -131,11 +145,20 @@ def calibrate_log(log: RunLog, asked: Setting, options: dict, seed: int) -> tupl
     )  # fmt: skip
     free = next(one for one in own.curves if one.name == "law")
     r2 = float(r_squared(share, found.reward(t)))
+    zeta, seen = float(oscillator.damping_ratio(found.a, found.mu, found.K_ref)), own.estimates["zeta"]
+    described = bool(seen.low <= zeta <= seen.high)
+    caveats = _caveats(log, own, unit)
+    if not described:
+        caveats.append(
+            f"The closed form has zeta = {zeta:.3g} at this mu and K_ref, the run's own fit an interval of "
+            f"[{seen.low:.3g}, {seen.high:.3g}]: the theory does not describe this run's shape "
+            f"(R^2 {r2:.3f}, free {free.r2:.3f})."
+        )
     return Calibration(
         **common, law=found, reason="",
         K=Estimate(*(x / setting.eta for x in (found.a, known["a_low"], known["a_high"]))),
         p_star=Estimate(*(low + (high - low) * x for x in (found.p_star, known["p_star_low"], known["p_star_high"]))),
-        R_0=low + (high - low) * found.R_0, r2=r2, r2_free=free.r2, caveats=_caveats(log, own, found, unit, r2, free.r2),
+        R_0=low + (high - low) * found.R_0, r2=r2, r2_free=free.r2, described=described, caveats=tuple(caveats),
     ), assumed  # fmt: skip
 
 
@@ -153,8 +176,7 @@ def _own_setting(log: RunLog, asked: Setting) -> tuple[Setting, list[str]]:
             assumed.append(f"{name} is not in the log: {default:g} is assumed.")
         return default
 
-    rates = log.table["learning_rate"].to_numpy(float)
-    rates = rates[np.isfinite(rates) & (rates > 0)]
+    rates = learning_rates(log)
     logged = {name: log.settings.get(name) for name in ("eta", "mu", "K_ref")}
     logged = {name: value if isinstance(value, int | float) else None for name, value in logged.items()}
     eta = known("eta", float(np.median(rates)) if len(rates) else logged["eta"], asked.eta, None)
@@ -170,21 +192,13 @@ def _own_setting(log: RunLog, asked: Setting) -> tuple[Setting, list[str]]:
     return Setting(eta, float(mu), int(np.ceil(K_ref)), log.G), assumed
 
 
-def _caveats(log: RunLog, own: OwnFit, found: Law, unit: str, r2: float, r2_free: float) -> tuple[str, ...]:
+def _caveats(log: RunLog, own: OwnFit, unit: str) -> list[str]:
     said = ["K's interval is a moving-block bootstrap that takes the closed form and the other settings as given."]
-    rates = log.table["learning_rate"].dropna()
-    rates = rates[rates > 0]
-    if len(rates) and rates.max() > 1.05 * rates.min():
+    rates = learning_rates(log)
+    if changes(rates):
         said.append(
             f"eta changes within the run, from {rates.min():.3g} to {rates.max():.3g}: K is that of the median, and "
             "the trajectories have a constant eta."
-        )
-    zeta, free = float(oscillator.damping_ratio(found.a, found.mu, found.K_ref)), own.estimates["zeta"]
-    if not free.low <= zeta <= free.high:
-        said.append(
-            f"The closed form has zeta = {zeta:.3g} at this mu and K_ref, the run's own fit an interval of "
-            f"[{free.low:.3g}, {free.high:.3g}]: the theory does not describe this run's shape "
-            f"(R^2 {r2:.3f}, free {r2_free:.3f})."
         )
     if unit == "row":
         said.append("The log has no steps: K is per row, not per optimiser step.")
@@ -195,4 +209,4 @@ def _caveats(log: RunLog, own: OwnFit, found: Law, unit: str, r2: float, r2_free
         )
     if own.series.origin > 0:
         said.append("The log begins long after the start of training: time counts from its first row.")
-    return tuple(said)
+    return said

@@ -9,7 +9,7 @@ import numpy as np
 from grpo_dynamics.analysis.fit_table import PARAMETERS, describe, identify, nested_tests
 from grpo_dynamics.analysis.fits import Fit, fit
 from grpo_dynamics.analysis.own_band import NAN, Band, Estimate, times_and_band
-from grpo_dynamics.analysis.own_series import Series, reward_series, time_unit
+from grpo_dynamics.analysis.own_series import Series, changes, learning_rates, reward_series, time_unit
 from grpo_dynamics.analysis.problem import curve
 from grpo_dynamics.analysis.tables_fits import CURVES as STUDIED
 from grpo_dynamics.runlog.log import RunLog
@@ -139,6 +139,12 @@ def fit_own(log: RunLog, options: dict) -> OwnFit:
         K_ref = log.settings.get("K_ref")
         each = f"{K_ref:g} optimiser steps" if K_ref else "an unknown number of optimiser steps"
         notes += (f"verl's steps are rollouts, with {each} on each: times count rollouts.",)
+    rates = learning_rates(log)
+    if changes(rates) and changes(rates[[-1, int(np.argmax(rates))]]):
+        notes += (
+            f"eta falls within the run, from {rates.max():.3g} to {rates[-1]:.3g}: that alone flattens the curve, so "
+            "that the plateau may be the schedule's, and not the one at a constant eta.",
+        )
     common = {"time_unit": unit, "level": 1 - options["alpha"], "series": series, "heldout": heldout}
     n, y = len(series.y), series.y
     least = options["min_points"]
@@ -163,6 +169,9 @@ def fit_own(log: RunLog, options: dict) -> OwnFit:
         )  # fmt: skip
     law, single, profiles, reason = identify(series.last, y, options, series.limits, series.width)
     found = {name: {"law": law, "exponential": single}.get(name) or _fit(name, series) for name in CURVES}
+    # An interval of the plateau that is wider than the rise itself says of neither where it is.
+    if reason == "" and np.diff(profiles["R_inf"])[0] > law.estimates["R_inf"] - law.estimates["R_0"]:
+        reason = "plateau not reached"
     curves, independent = _compare(found, options)
     common |= {
         "curves": curves, "autocorrelation": law.autocorrelation, "n_effective": law.n_effective,

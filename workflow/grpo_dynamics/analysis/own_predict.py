@@ -17,6 +17,7 @@ from grpo_dynamics.theory import lag
 from grpo_dynamics.theory.law import phases
 
 _TIMES = 400
+STIFFNESS = (1e-50, 1e50)  # a = eta K beyond which its powers are no numbers
 
 ADAM = (
     "Adam divides by the gradient's own size, so that K holds this size at the eta it was calibrated at, and a factor "
@@ -171,6 +172,11 @@ def predict(
         )
         scale, reason = Estimate(float(K)), ""
     a = Estimate(*(setting.eta * x for x in (scale.value, scale.low, scale.high)))
+    for each in (setting.eta, *other_etas):
+        if not (np.isnan(scale.value) or STIFFNESS[0] <= each * scale.value <= STIFFNESS[1]):
+            raise InputError(
+                f"eta K: found {each:g} x {scale.value:g}, expected a product from {STIFFNESS[0]:g} to {STIFFNESS[1]:g}"
+            )
     found = calibration.law if calibration else Law(a.value, setting.mu, setting.K_ref, 0.0, 1.0)
     known = found is not None
     shape = replace(found, a=a.value, mu=setting.mu, K_ref=setting.K_ref).shape() if known else {}

@@ -50,6 +50,17 @@ def time_unit(log: RunLog) -> str:
     return "rollout" if verl and log.settings.get("K_ref") != 1 else "step"
 
 
+def learning_rates(log: RunLog) -> np.ndarray:
+    """The log's learning rates above 0, in its order."""
+    rates = log.table["learning_rate"].to_numpy(float)
+    return rates[np.isfinite(rates) & (rates > 0)]
+
+
+def changes(rates: np.ndarray) -> bool:
+    """Whether learning rates differ by more than 5 %."""
+    return bool(len(rates) and rates.max() > 1.05 * rates.min())
+
+
 def reward_series(log: RunLog) -> Series:
     """The freshly sampled train rewards of a log, as a fit takes them."""
     table = log.table[~(log.table["sample_age"] > 0)].sort_values("step")

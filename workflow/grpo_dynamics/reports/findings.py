@@ -9,7 +9,7 @@ import numpy as np
 
 from grpo_dynamics.analysis.diagnosis import Diagnosis, primary
 from grpo_dynamics.analysis.own_band import Estimate, number, span
-from grpo_dynamics.analysis.own_fit import OwnFit
+from grpo_dynamics.analysis.own_fit import REJECTED, OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
 from grpo_dynamics.analysis.own_reach import Reach
 from grpo_dynamics.runlog.log import RunLog
@@ -114,17 +114,45 @@ def outlook(fit: OwnFit) -> str:
     return f"{end}{span(fit.times['plateau_start'])}; {100 * fit.covered:.0f} % covered at the last row."
 
 
+def readable(fit: OwnFit, name: str) -> bool:
+    """Whether an estimate of the law can be read as what it is called."""
+    return fit.identifiable or not (name == "R_inf" or fit.reason == REJECTED)
+
+
+def weighting(fit: OwnFit) -> str:
+    """How the weights of the curves allow for autocorrelation; empty where they need not."""
+    if not fit.independent < 1:
+        return ""
+    return (
+        f"Weights allow for autocorrelation: differences in AICc count by {fit.independent:.2g}, the share of the rows "
+        "that is left as independent."
+    )
+
+
+def rejected(forecast: Forecast) -> bool:
+    """Whether the run that K is calibrated on has a shape that the theory does not give."""
+    return forecast.calibration is not None and not forecast.reason and not forecast.calibration.described
+
+
+def standing(forecast: Forecast) -> str:
+    """The severity of a prediction: critical for instability, warning where the theory does not describe the run."""
+    if forecast.reason:
+        return "not assessable"
+    return "critical" if forecast.regime == "unstable" else "warning" if rejected(forecast) else "ok"
+
+
 def regime(forecast: Forecast) -> str:
     """What the prediction comes to: the regime, or why it is not known, and the room that eta has."""
     if forecast.reason:
         return f"No prediction: {forecast.reason}"
+    doubt = "The theory does not describe this run's shape, so that this need not hold. " if rejected(forecast) else ""
     closed, *exact = forecast.reaches
     nearest = min(exact, key=lambda one: one.stability_factor)
     farthest = max(exact, key=lambda one: one.stability_factor)
     bounds = " to ".join(dict.fromkeys(number(one.stability_factor) for one in (nearest, farthest)))
     return (
-        f"{forecast.regime.capitalize()} by the closed form: stability is lost at {number(closed.stability_factor)} "
-        f"times this eta; exactly, at {bounds} times, by how samples age."
+        f"{doubt}{forecast.regime.capitalize()} by the closed form: stability is lost at "
+        f"{number(closed.stability_factor)} times this eta; exactly, at {bounds} times, by how samples age."
     )
 
 

@@ -94,7 +94,8 @@ def write_page(found: findings.Findings, path: Path) -> None:
             TEMPLATE, path, found=found, figures=figures, looks=LOOKS, about=ABOUT, schedules=SCHEDULES,
             number=number, span=span, worst=findings.worst(found.diagnoses or ()),
             **{name: getattr(findings, name) for name in
-               ("NAMES", "cause", "largest", "limits", "onset", "outlook", "regime", "verdict")},
+               ("NAMES", "cause", "largest", "limits", "onset", "outlook", "readable", "regime", "standing", "verdict",
+                "weighting")},
         )  # fmt: skip
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'error').lower()}, expected a file to write") from error

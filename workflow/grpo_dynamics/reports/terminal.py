@@ -13,7 +13,7 @@ from rich.text import Text
 
 from grpo_dynamics.analysis.diagnosis import Diagnosis
 from grpo_dynamics.analysis.own_band import number, span
-from grpo_dynamics.analysis.own_fit import REJECTED, OwnFit
+from grpo_dynamics.analysis.own_fit import OwnFit
 from grpo_dynamics.analysis.own_predict import Forecast
 from grpo_dynamics.analysis.own_reach import SCHEDULES
 from grpo_dynamics.reports.findings import (
@@ -24,8 +24,11 @@ from grpo_dynamics.reports.findings import (
     limits,
     onset,
     outlook,
+    readable,
     regime,
+    standing,
     verdict,
+    weighting,
     worst,
 )
 from grpo_dynamics.runlog.log import RunLog
@@ -131,10 +134,8 @@ def _fit(console: Console, fit: OwnFit) -> None:
     if fit.estimates:
         table = _table("", f"estimate [{100 * fit.level:g} % interval]", "")
         for name, one in {**fit.estimates, **fit.times}.items():
-            known = fit.identifiable or not (name == "R_inf" or fit.reason == REJECTED)
-            table.add_row(
-                name, span(one), ABOUT[name].format(unit=fit.time_unit) + ("" if known else ", not to be read as such")
-            )
+            known = "" if readable(fit, name) else ", not to be read as such"
+            table.add_row(name, span(one), ABOUT[name].format(unit=fit.time_unit) + known)
         console.print(table)
     if fit.curves:
         table = _table("curve", "R² (raw)", "R² (forecast)", "AICc", "weight", "at a bound")
@@ -144,11 +145,8 @@ def _fit(console: Console, fit: OwnFit) -> None:
                 one.name, number(one.r2), number(one.r2_forecast), aicc, number(one.weight), one.at_bound or ""
             )
         console.print(table)
-        if np.isfinite(fit.independent) and fit.independent < 1:
-            console.print(
-                f"Weights allow for autocorrelation: differences in AICc count by {fit.independent:.2g}, the share of "
-                "the rows that is left as independent."
-            )
+        if weighting(fit):
+            console.print(weighting(fit))
         law = next(one for one in fit.curves if one.name == "law")
         if np.isfinite(law.f_p_effective):
             console.print(
@@ -168,7 +166,7 @@ def _fit(console: Console, fit: OwnFit) -> None:
 def _forecast(console: Console, found: Forecast) -> None:
     setting = found.setting
     _heading(console, "Prediction")
-    console.print(Text(f"{LOOKS['not assessable' if found.reason else 'ok'][0]} {regime(found)}"))
+    console.print(Text(f"{LOOKS[standing(found)][0]} {regime(found)}"))
     values = {"eta": setting.eta, "mu": setting.mu, "K_ref": setting.K_ref, "G": setting.G}
     console.print("At " + ", ".join(f"{name} = {value:g}" for name, value in values.items() if value is not None) + ":")
     if not found.reason:
