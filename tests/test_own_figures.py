@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,6 +16,7 @@ from grpo_dynamics.analysis.own_fit import fit_own
 from grpo_dynamics.analysis.own_predict import predict
 from grpo_dynamics.figures.own_looks import onsets
 from grpo_dynamics.figures.own_run import diagnosis_figure, fit_figure, prediction_figure
+from grpo_dynamics.runlog.log import Mapped
 
 OPTIONS = CONFIG["analysis"] | {"fit_replicates": 20}
 
@@ -95,6 +96,67 @@ def test_fit_figure_says_what_cannot_be_read_and_shows_no_plateau(y, part):
     said = texts(fit_figure(log, fit_own(log, OPTIONS)))
     assert part in said.replace("\n", " ")
     assert "R_\\infty" not in said
+
+
+def outside(figure):
+    """Texts in the axes that leave them at the left or the right."""
+    figure.canvas.draw()
+    found = []
+    for axes in figure.axes:
+        frame = axes.get_window_extent()
+        for text in axes.texts:
+            box = text.get_window_extent()
+            if box.x0 < frame.x0 - 2 or box.x1 > frame.x1 + 2:
+                found.append(text.get_text())
+    return found
+
+
+@pytest.mark.parametrize("at", [5.0, 75.0, 148.0])
+def test_labels_stay_within_their_axes(at):
+    log = own_log(rewards(), entropy=np.ones(150))
+    found = [Found("concentration", "critical", at)]
+    assert outside(diagnosis_figure(log, found)) == []
+    fitted = fit_own(log, OPTIONS)
+    late = Estimate(2 * at, at / 2, 4609.0)  # an interval and a mark beyond the axis's end
+    for time in (late, Estimate(1e4, 100.0, float("inf")), Estimate(0.004, 0.0, float("inf"))):
+        times = dict.fromkeys(fitted.times, time)
+        assert outside(fit_figure(log, replace(fitted, times=times), found)) == []
+
+
+def test_no_data_lie_where_the_phases_are_labelled():
+    """Held-out rewards below all others too: every label of a phase is lower than every reward."""
+    heldout = np.full(150, np.nan)
+    heldout[9::10] = 0.01
+    log = own_log(rewards(), heldout_reward=heldout)
+    figure = fit_figure(log, fit_own(log, OPTIONS))
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    lowest = axes.transData.transform((0, 0.01))[1]
+    labels = [text for text in axes.texts if "R_" not in text.get_text()]
+    assert len(labels) == 3
+    assert all(text.get_window_extent().y1 < lowest - 3 for text in labels)
+    assert min(axes.get_yticks()) >= 0  # no tick of the reward's axis in their strip
+
+
+def test_the_axes_name_the_steps_of_verl_rollouts():
+    log = replace(own_log(rewards()), mapping=(Mapped("reward", "critic/score/mean"),))
+    assert fit_figure(log, fit_own(log, OPTIONS)).axes[0].get_xlabel() == "rollout steps made"
+    assert diagnosis_figure(log, ()).axes[0].get_xlabel() == "rollout step"
+    known = replace(log, settings={"K_ref": 4.0, "eta": 1e-6, "mu": 0.9})
+    assert prediction_figure(predict(OPTIONS, known)).axes[0].get_xlabel() == "optimiser steps made"
+    unknown = replace(log, settings={"eta": 1e-6, "mu": 0.9})
+    assert prediction_figure(predict(OPTIONS, unknown)).axes[0].get_xlabel() == "rollout steps made"
+
+
+def test_a_rejected_law_is_drawn_without_band_plateau_and_forecast():
+    p = 0.1 + 0.6 / (1 + np.exp(-(np.arange(400.0) - 150) / 12))
+    log = own_log(np.random.default_rng(3).binomial(256, p) / 256)
+    figure = fit_figure(log, fit_own(log, OPTIONS))
+    said = texts(figure)
+    assert "The law does not fit" in said
+    assert all(part not in said for part in ("the law, 95 %", "a row, 95 %", "\nforecast"))
+    assert "R_\\infty" not in said
+    assert figure.axes[0].get_xlim()[1] < 450
 
 
 def test_the_note_claims_no_interval_that_is_not_there():

@@ -32,6 +32,12 @@ def label(axes: Axes, text: str, place: tuple[float, float], offset: tuple[float
     note.set_in_layout(False)
 
 
+def beside(axes: Axes, x: float) -> tuple[str, float]:
+    """Alignment and offset (points) of a text beside a vertical mark at `x`, on the side with more room."""
+    left, right = axes.get_xlim()
+    return ("left", 3.0) if x - left <= (right - left) / 2 else ("right", -3.0)
+
+
 def onsets(axes: Axes, diagnoses: Sequence[Onset], named: bool = True) -> None:
     """A line at the onset of every fired diagnosis; several of a failure share its earliest."""
     earliest: dict[str, Onset] = {}
@@ -45,4 +51,5 @@ def onsets(axes: Axes, diagnoses: Sequence[Onset], named: bool = True) -> None:
         axes.axvline(one.onset, color=color, linewidth=1.0, linestyle=(0, (6, 2)) if one.verdict == "warning" else "-")
         if named:
             text = f"{one.group.replace('_', ' ')} ({one.verdict}), from {one.onset:g}"
-            label(axes, text, (one.onset, 0.99), (3, -8.5 * place), va="top", color=color)
+            side, away = beside(axes, one.onset)
+            label(axes, text, (one.onset, 0.99), (away, -8.5 * place), va="top", ha=side, color=color)

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from grpo_dynamics.analysis.own_band import span
 from grpo_dynamics.analysis.own_fit import OwnFit
@@ -16,7 +17,7 @@ from grpo_dynamics.analysis.own_predict import Forecast
 from grpo_dynamics.analysis.own_reach import SCHEDULES
 from grpo_dynamics.analysis.own_series import time_unit
 from grpo_dynamics.figures import style
-from grpo_dynamics.figures.own_looks import FIRED, Onset, label, onsets
+from grpo_dynamics.figures.own_looks import FIRED, Onset, beside, label, onsets
 from grpo_dynamics.runlog.log import RunLog
 
 WIDTH = 150  # characters of a line below a figure
@@ -40,6 +41,7 @@ PANELS = {  # columns of OWN_LOG that diagnoses rest on, and their names
 }
 _HELDOUT = {"linestyle": "none", "marker": "s", "markerfacecolor": "white"}
 LOGARITHMIC = ("grad_norm", "ratio_max")
+STRIP = 0.23  # share of the axes' height below the data that the times of the phases stand in
 MADE = {"step": "optimiser steps made", "rollout": "rollout steps made", "row": "row of the log"}
 LOGGED = {"step": "optimiser step", "rollout": "rollout step", "row": "row of the log"}
 
@@ -107,23 +109,34 @@ def _ylim(axes: Axes, own_fit: OwnFit) -> None:
 
 
 def _plateau_and_phases(axes: Axes, own_fit: OwnFit) -> None:
+    """The plateau with its interval, and below the data, in a strip of their own, the times of the phases."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(high - (high - low) / (1 - STRIP), high)
+    axes.set_yticks([tick for tick in axes.get_yticks() if low <= tick <= high])
+    at = axes.get_xaxis_transform()
+    axes.add_patch(Rectangle((0, 0), 1, STRIP, transform=axes.transAxes, facecolor="white", linewidth=0, zorder=6))
+    for spine in axes.spines.values():
+        spine.set_zorder(9)
+    axes.plot([0, 1], [STRIP, STRIP], color=style.GRID, linewidth=0.8, transform=axes.transAxes, zorder=7)
     plateau = own_fit.estimates["R_inf"]
     axes.axhline(plateau.value, color=style.PREDICTED, linewidth=0.8, linestyle=(0, (3, 2)), zorder=1)
     if np.isfinite(plateau.low + plateau.high):
         axes.axhspan(plateau.low, plateau.high, color=style.PREDICTED, alpha=0.12, linewidth=0, zorder=0)
     text, right = f"$R_\\infty$ = {span(plateau)}", axes.get_xlim()[1]
     look = {"ha": "right", "va": "bottom", "fontsize": 7, "color": style.PREDICTED}
-    label(axes, text, (right, plateau.value), (-4, 3), xycoords="data", zorder=6, **look)
+    label(axes, text, (right, plateau.value), (-4, 3), xycoords="data", zorder=8, **look)
     names = {"slow_start_end": "slow start ends", "inflection": "fastest rise", "plateau_start": "95 % of the way"}
     for height, (name, text) in enumerate(names.items()):
         time = own_fit.times[name]
-        y = 0.03 + 0.055 * height
-        axes.plot(time.value, y, "|", color=style.MEASURED, markersize=7, transform=axes.get_xaxis_transform())
+        y = 0.02 + STRIP * height / len(names)
+        look = {"color": style.MEASURED, "transform": at, "zorder": 8}
+        axes.plot(time.value, y, "|", markersize=7, **look)
         ends = np.clip([time.low, time.high], *axes.get_xlim())
         if np.all(np.isfinite(ends)):
-            axes.plot(ends, [y, y], color=style.MEASURED, linewidth=0.8, transform=axes.get_xaxis_transform())
-        right = max(time.value, ends[1] if np.isfinite(ends[1]) else time.value)
-        label(axes, f"{text}: {span(time)}", (right, y), (4, 0), va="center")
+            axes.plot(ends, [y, y], linewidth=0.8, **look)
+        mark = float(np.clip(time.value, *axes.get_xlim()))
+        side, away = beside(axes, mark)
+        label(axes, f"{text}: {span(time)}", (mark, y), (away, 2), va="bottom", ha=side, zorder=8)
 
 
 def _fit_note(own_fit: OwnFit) -> str:
@@ -161,7 +174,7 @@ def diagnosis_figure(log: RunLog, diagnoses: Sequence[Onset]) -> Figure:
             if name == "reward" and table["heldout_reward"].notna().any():
                 heldout = table["step"], table["heldout_reward"]
                 axes.plot(*heldout, color=HELDOUT, markersize=3, label="held out, raw", **_HELDOUT)
-                axes.legend(loc="best")
+                figure.legend(loc="outside upper right", ncols=2)
             if name in LOGARITHMIC and (table[name].dropna() > 0).all():
                 axes.set_yscale("log")
             if len(bad):
