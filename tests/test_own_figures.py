@@ -148,6 +148,13 @@ def test_the_axes_name_the_steps_of_verl_rollouts():
     assert prediction_figure(predict(OPTIONS, unknown)).axes[0].get_xlabel() == "rollout steps made"
 
 
+def test_the_law_is_drawn_within_the_reward_s_range():
+    """The fitted one swings to 1.03 after the run."""
+    log = own_log(rewards(200, R_0=0.1, R_inf=0.6, w0=0.01, zeta=0.05))
+    axes = fit_figure(log, fit_own(log, OPTIONS)).axes[0]
+    assert lines(axes, "three-phase law").get_ydata().max() <= 1
+
+
 def test_a_rejected_law_is_drawn_without_band_plateau_and_forecast():
     p = 0.1 + 0.6 / (1 + np.exp(-(np.arange(400.0) - 150) / 12))
     log = own_log(np.random.default_rng(3).binomial(256, p) / 256)

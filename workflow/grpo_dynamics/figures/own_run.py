@@ -86,7 +86,8 @@ def _curves(axes: Axes, own_fit: OwnFit) -> None:
             name, dashes = RIVALS[one.name]
             look = {"color": style.NEUTRAL, "linewidth": 0.7, "linestyle": dashes, "zorder": 3}
             axes.plot(t, own_fit.curve(one.name, t), label=name, **look)
-    axes.plot(t, own_fit.curve("law", t), color=style.MEASURED, linewidth=1.4, label="three-phase law", zorder=5)
+    law = own_fit.curve("law", t) if band is None else band.mean
+    axes.plot(t, law, color=style.MEASURED, linewidth=1.4, label="three-phase law", zorder=5)
     if band is None:
         return
     level, look = f"{100 * own_fit.level:g} %", {"color": style.MEASURED, "linewidth": 0}
@@ -144,8 +145,9 @@ def _fit_note(own_fit: OwnFit) -> str:
     if own_fit.band is not None:
         lines.append(
             f"Bands: pointwise {100 * own_fit.level:g} % profile intervals of the law's value, and of a single row "
-            "(noise added), if the law holds. Intervals of plateau and times likewise. Curves are fitted to the raw "
-            "rows; nothing is smoothed. Thin: rivals, by AICc."
+            "(noise added), if the law holds; laws that leave the reward's range are left out. Intervals of plateau and "
+            "times are profile intervals too. Curves are fitted to the raw rows; nothing is smoothed. Thin: rivals, by "
+            "AICc."
         )
     elif own_fit.curves:
         lines.append("Curves are fitted to the raw rows; nothing is smoothed, and no interval is given.")
