@@ -145,9 +145,9 @@ def _fit_note(own_fit: OwnFit) -> str:
     if own_fit.band is not None:
         lines.append(
             f"Bands: pointwise {100 * own_fit.level:g} % profile intervals of the law's value, and of a single row "
-            "(noise added), if the law holds; laws that leave the reward's range are left out. Intervals of plateau "
-            "and times are profile intervals too. Curves are fitted to the raw rows; nothing is smoothed. Thin: rivals, "
-            "by AICc."
+            "(noise added), if the law holds; laws that leave the reward's range are left out. Intervals of "
+            "plateau and times are profile intervals too. Curves are fitted to the raw rows; nothing is smoothed. "
+            "Thin: rivals, by AICc."
         )
     elif own_fit.curves:
         lines.append("Curves are fitted to the raw rows; nothing is smoothed, and no interval is given.")
