@@ -152,6 +152,17 @@ def test_an_anchor_that_cannot_hold_p_star_leaves_the_schedule_out():
     assert any(text.startswith("G = 64: no KL anchor") for text in found.caveats)
 
 
+def test_graded_rewards_have_no_drift_of_binary_groups():
+    found = predict(OPTIONS, replace(run(), not_binary="several functions add up"), other_Gs=(16,))
+    assert "importance_corrected" not in {one.schedule for one in found.reaches}
+    assert [one.finite_group for one in found.trajectories] == [False]
+    assert any(
+        text.startswith("G = 16: the drift of finite groups is that of binary rewards: several functions add up.")
+        for text in found.caveats
+    )
+    assert any("Importance-corrected thresholds are not given: the share" in text for text in found.caveats)
+
+
 def test_a_run_without_a_plateau_has_no_K_and_says_why():
     found = predict(OPTIONS, run(a=1e-4, steps=150))
     assert np.isnan(found.K.value)

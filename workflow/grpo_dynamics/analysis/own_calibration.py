@@ -48,8 +48,8 @@ class Calibration:
         R^2 on the raw rows of the closed form, and of the law with w0 and zeta free.
     limits : (low, high)
         Range of the reward.
-    binary : bool
-        Whether that is [0, 1], as the two-arm bandit has it.
+    not_binary : str
+        Why the reward is not 0 or 1 for each completion, as the two-arm bandit has it; empty if it may be.
     t, y : (n,) ndarray
         The rows: time and raw rewards.
     time_unit : {"step", "rollout", "row"}
@@ -69,7 +69,7 @@ class Calibration:
     r2: float
     r2_free: float
     limits: tuple[float, float]
-    binary: bool
+    not_binary: str
     t: np.ndarray
     y: np.ndarray
     time_unit: str
@@ -118,9 +118,9 @@ def calibrate_log(log: RunLog, asked: Setting, options: dict, seed: int) -> tupl
             f"verl's steps are rollouts, with K_ref = {setting.K_ref} optimiser steps on each: time counts optimiser "
             f"steps, {setting.K_ref} (step - 1)."
         )
-    binary = log.reward_range == (0.0, 1.0)
     common = {
-        "setting": setting, "limits": series.limits, "binary": binary, "t": t, "y": series.y, "time_unit": unit
+        "setting": setting, "limits": series.limits, "not_binary": log.not_binary, "t": t, "y": series.y,
+        "time_unit": unit,
     }  # fmt: skip
     if not own.identifiable:
         nothing = Estimate()

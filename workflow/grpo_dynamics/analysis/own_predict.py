@@ -248,8 +248,8 @@ def _finite_group(here: Law, G: int | None, to: int, calibration: Calibration | 
         return None, "the drift of finite groups needs R_0 and p* of a run."
     if G is None:
         return None, "the run's own group size is not known (--group-size)."
-    if not calibration.binary:
-        return None, "the drift of finite groups is that of rewards between 0 and 1."
+    if calibration.not_binary:
+        return None, f"the drift of finite groups is that of binary rewards: {calibration.not_binary}."
     try:
         same, moved = at_group_size(here, G, G), at_group_size(here, G, to)
     except InputError as error:

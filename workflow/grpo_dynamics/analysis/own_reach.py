@@ -75,8 +75,13 @@ def stale_share(calibration: Calibration | None) -> tuple[float, str]:
     """
     if calibration is None or calibration.law is None:
         return NAN, "Importance-corrected thresholds are not given: they need R_0 and p* of a run."
+    if calibration.not_binary:
+        return NAN, (
+            "Importance-corrected thresholds are not given: the share of the stale gradient is that of binary rewards: "
+            f"{calibration.not_binary}."
+        )
     R_0, p, G = calibration.law.R_0, calibration.law.p_star, calibration.setting.G
-    if calibration.binary and 0 < R_0 < p < 1:
+    if 0 < R_0 < p < 1:
         drive = float(h_G(p, G, "unbiased")) if G else float(np.sqrt(p * (1 - p)))
         bandit = Bandit(drive / (p * (1 - p) * float(logit(p) - logit(R_0))), R_0, G, "unbiased")
         # An anchor may leave two zeros of the drift above R_0, of which the second is unstable: p* has to be the first.
