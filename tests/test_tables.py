@@ -1,12 +1,13 @@
 """Tables are checked when written and read, and a mistake is one sentence."""
 
+import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pandera.pandas as pa
 import pytest
+from conftest import ROOT
 
 from grpo_dynamics import tables
 from grpo_dynamics.command import InputError
@@ -61,9 +62,13 @@ def test_stage_times_count_the_jobs_of_the_study_alone(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"s\tmax_rss\n{seconds}\t{100 * seconds}\n")
     own = [tmp_path / "benchmarks" / f"{name}.tsv" for name in ("claims", "grpo/a", "grpo/b", "grpo/not-yet-run")]
-    script = Path(__file__).parents[1] / "workflow" / "scripts" / "stage_times.py"
+    script = ROOT / "workflow" / "scripts" / "stage_times.py"
     output = tmp_path / "benchmarks.csv"
-    subprocess.run([sys.executable, script, *own, "--folder", tmp_path / "benchmarks", "--output", output], check=True)
+    subprocess.run(
+        [sys.executable, script, *own, "--folder", tmp_path / "benchmarks", "--output", output],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
+    )
     table = tables.read(output, tables.STAGE_TIMES).set_index("stage")
     assert table["seconds"].to_dict() == {"grpo": 8.0, "claims": 1.0}
     assert table.loc["grpo", ["jobs", "longest", "memory"]].tolist() == [2, 5.0, 500.0]
