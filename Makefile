@@ -42,7 +42,7 @@ publish: environment
 	cp $(RESULTS)/bandit/*.csv results/published/bandit/
 	rm -f results/published/bandit/trajectories.csv
 	cp $(RESULTS)/{claims,fits,calibration,group_size,power,predictions,transfer,transfer_summary,diagnostics}.csv \
-	  $(RESULTS)/{failure_runs,failure_diagnostics,confusion,evaluations,benchmark_checks,benchmarks}.csv \
+	  $(RESULTS)/{failures,failure_runs,failure_diagnostics,confusion,evaluations,benchmark_checks,benchmarks}.csv \
 	  $(RESULTS)/claims.html $(RESULTS)/manifest.json results/published/
 	cp $(RESULTS)/failures/hackable_reward/llama-tiny/G4/seed20/log.csv results/published/hackable_reward.csv
 	PYTHONPATH=workflow python -m grpo_dynamics.cli diagnose results/published/hackable_reward.csv \
