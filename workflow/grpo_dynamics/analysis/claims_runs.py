@@ -32,8 +32,8 @@ from grpo_dynamics.analysis.tables_failures import FAILURES, NONE
     "of these runs, in which 18 and 16 of 20 failures were called right at first: then the rules on a KL without a "
     "rise and on entropy lost with collapsing groups were added. How an onset is dated, entropy after the rise and the "
     "growth of a small KL were changed once more when the runs judged here were known; no call and no alarm changed. "
-    "These runs have other seeds, but are of the same tiny models and of few kinds: one loophole, one learning rate, one "
-    "penalty. Failures that come slowly or together are not tried, and few runs leave the intervals wide.",
+    "These runs have other seeds, but are of the same tiny models and of few kinds: one loophole, one learning "
+    "rate, one penalty. Failures that come slowly or together are not tried, and few runs leave the intervals wide.",
 )
 def c13(evidence: Evidence) -> Finding:
     table = evidence.confusion
